@@ -163,8 +163,7 @@ EXPERIMENTS = {
     ),
     "search_gap": Entry(
         "perfect_information.search_gap",
-        "Measure trained networks of AlphaZero and Student of Games in Connect Four, each with both"
-        " searches.",
+        "Measure trained networks of AlphaZero and Student of Games, each with both searches.",
     ),
     "sog_variants": Entry(
         "student_of_games.sog_variants",

@@ -61,7 +61,7 @@ def test_evaluations_of_a_search_fill_its_tree(expand):
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=50, expand=expand, max_path=1)
     room = lazy_layout.lazy_layout(pgx_beliefs("connect_four"), settings, 1).room
     player = Player(network="SoG", search="SoG", simulations=50, expand=expand)
-    assert player.evaluations == room
+    assert player.evaluations(pgx_beliefs("connect_four")) == room
 
 
 def made_up(config, wins, moves=()):
@@ -143,6 +143,17 @@ def test_equal_players_are_equal(tmp_path, monkeypatch):
         curve = [*csv.DictReader(file)]
     assert [float(row["elo"]) for row in curve] == pytest.approx([0] * 6, abs=1e-6)
     assert [row["evaluations"] for row in curve] == ["5", "12", "5", "12", "12", "16"]
+
+
+def test_in_other_games_there_are_games_alone(tmp_path, monkeypatch):
+    """Nobody has scored the positions of tic-tac-toe for us."""
+    monkeypatch.setattr(Player, "agent", lambda player, network: AlphaZeroAgent())
+    result = smoke_run("search_gap", tmp_path, "--game", "tic_tac_toe")
+    assert {number.unit for number in result.numbers} == {"Elo"}
+    assert "tic_tac_toe instead of chess and Go" in result.deviations
+    assert "scored" not in result.config["measure"]
+    with (tmp_path / "curve.csv").open(newline="") as file:
+        assert not [name for name in next(csv.reader(file)) if "keeps" in name]
 
 
 def test_networks_of_each_seed_have_their_own_openings(tmp_path, monkeypatch):

@@ -15,13 +15,14 @@ from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information import move_quality, paired_matches, sog_student
 from experiments.perfect_information.connect_four_positions import Positions, read_positions
-from experiments.perfect_information.connect_four_training import GAME
+from experiments.perfect_information.connect_four_training import GAME as SCORED
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.simulation_pace import simulation_pace
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
     Network,
+    last_network,
     read_network,
 )
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
@@ -33,6 +34,7 @@ from solvers.perfect_information.matches import Agent
 class Config:
     """The networks, the searches and their games."""
 
+    game: str = SCORED
     alphazero: str = ""  # folder of the run that trained it; empty: there is no network
     student_of_games: str = ""
     networks: int = 3  # of each run, by seed; fewer if a run has trained fewer
@@ -69,12 +71,11 @@ class Player:
         """The network and the search."""
         return f"{self.network}'s network, {self.search_name}"
 
-    @property
-    def evaluations(self) -> int:
+    def evaluations(self, game: BeliefGame) -> int:
         """Of the network in a search, at most."""
         if self.search == ALPHAZERO:
             return 1 + self.simulations
-        return sog_student.evaluations(pgx_beliefs(GAME), self.simulations, expand=self.expand)
+        return sog_student.evaluations(game, self.simulations, expand=self.expand)
 
     def agent(self, network: Network) -> Agent:
         """Who plays."""
@@ -132,19 +133,19 @@ def schedule(config: Config) -> list[tuple[int, int]]:
     return [*itertools.combinations(range(4), 2), *((_SAME_NETWORK, other) for other in further)]
 
 
-def positions_of(config: Config) -> Positions:
-    """The positions that are measured."""
-    return read_positions().every(config.every)
+def positions_of(config: Config) -> Positions | None:
+    """The positions that are measured; None if the game has none whose moves are scored."""
+    return read_positions().every(config.every) if config.game == SCORED else None
 
 
 def compute(run: Run) -> Outcome:
     """All moves in positions, and then all games, in pieces that are kept."""
-    config, game = run.config, pgx_beliefs(GAME)
+    config, game = run.config, pgx_beliefs(run.config.game)
     every, count = players(config), len(players(config))
     agents = []
     for seed in range(config.networks):
         found = {
-            agent: read_network(agent, folder, str(seed), game)
+            agent: read_network(agent, folder, last_network(folder, seed) if folder else "", game)
             for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games))
         }
         agents += [player.agent(found[player.network]) for player in every]
@@ -159,10 +160,12 @@ def compute(run: Run) -> Outcome:
 
 
 def _all_moves(run: Run, game: BeliefGame, agents: Sequence[Agent], count: int) -> list[Moves]:
-    """What all agents play in the positions; each seed has so many of them."""
+    """What all agents play in the positions, if there are any; each seed has so many of them."""
     config, mesh = run.config, devices.local(run.mesh)
-    states = move_quality.states_of(game, positions_of(config))
-    number = len(positions_of(config).moves)
+    positions = positions_of(config)
+    if positions is None:
+        return []
+    states, number = move_quality.states_of(game, positions), len(positions.moves)
 
     def chosen(place: int) -> Iterator[Moves]:
         seed, player = divmod(place, count)

@@ -1,8 +1,9 @@
-"""Where Student of Games' gap to AlphaZero comes from, in Connect Four: network or search.
+"""Where Student of Games' gap to AlphaZero comes from: network or search.
 
 Each of two trained networks plays with both searches. Growing-tree CFR also searches with other
 numbers of simulations for an iteration of CFR (c), and of children that a new node starts with (k).
-All are measured by their moves in positions whose moves are all scored, and in pairs of games.
+All are measured in pairs of games, and in Connect Four by their moves in positions whose moves are
+all scored, too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from experiments.perfect_information.trained_players import (
     STUDENT,
     trained_networks,
 )
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 
 _GAMES_FILE = "pairs.csv"
 
@@ -54,17 +56,22 @@ PRESETS = {
 class Options(RunArguments):
     """The options beside the preset."""
 
+    game: str | None = None
+    """A game of pgx, in which both were trained; None: that of the preset. Moves are scored in
+    connect_four only."""
     alphazero: pathlib.Path | None = None
-    """Folder of a run of alphazero_connect_four. None: there is no network, all values are 0 and
-    all priors uniform."""
+    """Folder of a run that trained AlphaZero, such as alphazero_connect_four. None: there is no
+    network, all values are 0 and all priors uniform."""
     student_of_games: pathlib.Path | None = None
-    """The same of sog_connect_four."""
+    """The same for Student of Games, such as sog_connect_four."""
 
 
 def good_moves(config: Config, outcome: Outcome, player: int) -> dict[str, Float[np.ndarray, " _"]]:
     """Whether a player's moves are good, by the name of the number, as the mean of the seeds in
-    each position."""
+    each position; nothing in games without scored positions."""
     positions = positions_of(config)
+    if positions is None:
+        return {}
     own = [np.asarray(each.moves) for each in outcome.moves if each.player == player]
     matters = positions.matters
     judged = {
@@ -80,14 +87,13 @@ def good_moves(config: Config, outcome: Outcome, player: int) -> dict[str, Float
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for each player, with the shares of its good moves and its Elo."""
-    ratings = outcome.ladder.ratings(0)
+    ratings, game = outcome.ladder.ratings(0), pgx_beliefs(config.game)
     for number, player in enumerate(players(config)):
         row: dict[str, object] = {"network": player.network, "search": player.search_name}
-        row |= {"simulations": player.simulations, "evaluations": player.evaluations}
-        good = good_moves(config, outcome, number)
-        for name, field in SHARES.items():
-            low, high = results.interval(good[name].tolist())
-            row |= {field: float(good[name].mean()), f"{field}_low": low, f"{field}_high": high}
+        row |= {"simulations": player.simulations, "evaluations": player.evaluations(game)}
+        for name, good in good_moves(config, outcome, number).items():
+            field, (low, high) = SHARES[name], results.interval(good.tolist())
+            row |= {field: float(good.mean()), f"{field}_low": low, f"{field}_high": high}
         rating = ratings[number]
         yield row | {
             "elo_bound": rating.bound,
@@ -111,12 +117,12 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
     """Shares of good moves of all players, and what search and network make of them and of Elo."""
     good = [good_moves(config, outcome, n) for n in range(len(players(config)))]
     for player, own in zip(players(config), good, strict=True):
-        for measure in SHARES:
-            yield _share(config, f"{player.name}: {measure}", own[measure])
+        for measure, shares in own.items():
+            yield _share(config, f"{player.name}: {measure}", shares)
     ladder = outcome.ladder
     for name, (first, second) in gaps(config).items():
-        for measure in SHARES:
-            yield _share(config, f"{name}: {measure}", good[first][measure] - good[second][measure])
+        for measure, shares in good[first].items():
+            yield _share(config, f"{name}: {measure}", shares - good[second][measure])
         found = ladder.difference(first, second).number(name)
         if found is not None:
             yield dataclasses.replace(found, seeds=config.networks)
@@ -143,45 +149,47 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
         (
             player.network,
             player.search_name,
-            *(f"{own[name].mean():.3f}" for name in SHARES),
+            *(f"{shares.mean():.3f}" for shares in own.values()),
             str(rating),
         )
         for player, own, rating in zip(every, good, ladder.ratings(0), strict=True)
     ]
-    headings = ("network", "search", *SHARES, "Elo")
-    yield text_table("search_gap: moves and Elo in Connect Four", headings, lines, labels=2)
+    headings = ("network", "search", *good[0], "Elo")
+    yield text_table(f"search_gap: strength in {config.game}", headings, lines, labels=2)
     lines = [
         (
             name,
-            *(f"{(good[i][each] - good[j][each]).mean():+.3f}" for each in SHARES),
+            *(f"{(good[i][each] - good[j][each]).mean():+.3f}" for each in good[i]),
             str(ladder.difference(i, j)),
         )
         for name, (i, j) in gaps(config).items()
     ]
-    yield text_table("search_gap: differences", ("", *SHARES, "Elo"), lines)
+    yield text_table("search_gap: differences", ("", *good[0], "Elo"), lines)
 
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
-    """Shares of moves that keep the result, and Elo, of all players."""
+    """Elo of all players, and shares of their moves that keep the result."""
     every, ratings = players(config), outcome.ladder.ratings(0)
-    names = [player.name for player in every]
-    size = (9.6, 1.0 + 0.26 * len(every))
-    with plots.figure(path, rows=1, columns=2, size=size) as ((left, right),):
+    names, scored = [player.name for player in every], positions_of(config) is not None
+    size = (9.6 if scored else 6.6, 1.0 + 0.26 * len(every))
+    with plots.figure(path, rows=1, columns=1 + scored, size=size) as (panels,):
         for number, (player, rating) in enumerate(zip(every, ratings, strict=True)):
             colour = plots.colour(2 * (player.network == STUDENT))
-            kept = good_moves(config, outcome, number)[KEEPS]
-            left.plot(results.interval(kept.tolist()), [number] * 2, color=colour)
-            left.plot([kept.mean()], [number], color=colour, marker="o")
             shape = {">=": ">", "<=": "<"}.get(rating.bound, "o")
             if rating.low is not None:
-                right.plot([rating.low, rating.high], [number] * 2, color=colour)
+                panels[0].plot([rating.low, rating.high], [number] * 2, color=colour)
             if rating.value is not None:
-                right.plot([rating.value], [number], color=colour, marker=shape)
-        left.set(xlabel="share of moves that keep the result")
-        right.set(xlabel=f"Elo, 0 for {names[0]}")
-        left.set_yticks(range(len(names)), names)
-        right.set_yticks(range(len(names)), [""] * len(names))
-        for panel in (left, right):
+                panels[0].plot([rating.value], [number], color=colour, marker=shape)
+            if scored:
+                kept = good_moves(config, outcome, number)[KEEPS]
+                panels[1].plot(results.interval(kept.tolist()), [number] * 2, color=colour)
+                panels[1].plot([kept.mean()], [number], color=colour, marker="o")
+        panels[0].set(xlabel=f"Elo, 0 for {names[0]}")
+        panels[0].set_yticks(range(len(names)), names)
+        if scored:
+            panels[1].set(xlabel="share of moves that keep the result")
+            panels[1].set_yticks(range(len(names)), [""] * len(names))
+        for panel in panels:
             panel.invert_yaxis()
 
 
@@ -195,6 +203,7 @@ def configure(config: Config, options: Options) -> Config:
     trained = [trained_networks(folder) for folder in folders if folder]
     return dataclasses.replace(
         config,
+        game=options.game or config.game,
         alphazero=folders[0],
         student_of_games=folders[1],
         networks=min([config.networks, *trained]),
@@ -204,17 +213,21 @@ def configure(config: Config, options: Options) -> Config:
 def measure(config: Config) -> str:
     """What the numbers are."""
     networks = "one network" if config.networks == 1 else f"{config.networks} networks"
+    scored = (
+        "share of scored positions in which a player's move keeps the result, or has the best"
+        " score, and "
+    )
     return (
-        "share of scored positions of Connect Four in which a player's move keeps the result, or"
-        f" has the best score, with {networks} of each kind, and Elo from"
-        f" {2 * config.pairs} games of each match and network; SoG(s,c) makes c simulations for an"
-        " iteration of CFR, and its new nodes start with k = 1 child; 'A less B' is the difference"
+        f"{scored * (positions_of(config) is not None)}Elo in {config.game}, with {networks} of"
+        f" each kind, from {2 * config.pairs} games of each match and network; SoG(s,c) makes c"
+        " simulations for an iteration of CFR, and its new nodes start with k = 1 child;"
+        " 'A less B' is the difference"
     )
 
 
 def deviations(config: Config) -> Iterator[str]:
     """From the published setting, in words."""
-    yield "Connect Four instead of chess and Go"
+    yield f"{config.game} instead of chess and Go"
     for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
         if not folder:
             yield f"in place of {agent}'s network all values are 0 and all priors uniform"

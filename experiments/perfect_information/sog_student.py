@@ -69,9 +69,9 @@ def _search(evaluate, simulations):
 
 
 def evaluations(game: BeliefGame, simulations: int, *, expand: int = 1) -> int:
-    """Of the network in a search, at most: of the root, all its children, and k in each
+    """Of the network in a search, at most: of the root, all its legal children, and k in each
     simulation."""
-    return 1 + game.num_children + expand * simulations
+    return 1 + game.most_legal + expand * simulations
 
 
 def _agent(evaluate, params, simulations) -> GrowingTreeAgent:
