@@ -6,9 +6,10 @@ as that over the updates of a training step, they take many times as long. Here 
 convolutions of transposed arrays, whose axes are in the same order.
 
 With factors of bfloat16 Eigen is no faster, but matrix products are, several times where the
-processor has matrix units for them (Intel's AMX). So there a convolution is one product: its left
-factor has the neighbours in a row of a field side by side, its right one the kernel's rows, and
-what the rows of the kernel give is added up afterwards.
+processor has matrix units for them (`nets.products`). So there a convolution is one product: its
+left factor has the neighbours in a row of a field side by side, its right one the kernel's rows,
+and what the rows of the kernel give is added up afterwards. Other processors round the factors, and
+convolve them as those of float32.
 
 Accelerators have fast convolutions of both precisions, and gradients are JAX's.
 """
@@ -21,6 +22,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from nets import products
 
 _AXES = ("NHWC", "HWIO", "NHWC")  # of inputs, kernel and outputs
 
@@ -37,7 +40,7 @@ def convolve(
       dtype: of the factors, "float32" or "bfloat16", in gradients too. Sums are float32 on CPUs,
         and rounded to `dtype` on accelerators.
     """
-    on_cpu = _by_library if dtype == "float32" else _by_product
+    on_cpu = _by_product if _has_units(dtype) else functools.partial(_on_cpu, dtype)
     return jax.lax.platform_dependent(
         inputs, kernel, cpu=on_cpu, default=functools.partial(_on_accelerator, dtype)
     )
@@ -48,11 +51,11 @@ def _forward(inputs, kernel, dtype):
 
 
 def _backward(dtype, kept, change):
-    gradient_of_kernel = _kernel_by_library if dtype == "float32" else _kernel_by_product
-
     def on_cpu(inputs, kernel, change):
         back = convolve(change, jnp.flip(kernel, (0, 1)).swapaxes(2, 3), dtype)
-        return back, gradient_of_kernel(inputs, change, kernel.shape)
+        if _has_units(dtype):
+            return back, _kernel_by_product(inputs, change, kernel.shape)
+        return back, _kernel_by_library(*_factors(dtype, inputs, change), kernel.shape)
 
     def on_accelerator(inputs, kernel, change):
         return jax.vjp(functools.partial(_on_accelerator, dtype), inputs, kernel)[1](change)
@@ -61,6 +64,19 @@ def _backward(dtype, kept, change):
 
 
 convolve.defvjp(_forward, _backward)
+
+
+def _has_units(dtype):
+    """Whether products of matrices are faster than convolutions."""
+    return dtype == "bfloat16" and products.cpu_has_units()
+
+
+def _factors(dtype, *numbers):
+    return numbers if dtype == "float32" else map(products.rounded, numbers)
+
+
+def _on_cpu(dtype, inputs, kernel):
+    return _by_library(*_factors(dtype, inputs, kernel))
 
 
 def _on_accelerator(dtype, inputs, kernel):

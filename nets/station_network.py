@@ -33,6 +33,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs
 from jaxgames.scotland_yard.maps import BLACK, KINDS, NOWHERE, distances
 from jaxgames.scotland_yard.rules import ScotlandYard
+from nets import products
 from nets.cvpn import Logits, Ranges, check_sizes
 from nets.torsos import check_layers, linear
 
@@ -120,11 +121,10 @@ class StationNetwork(nnx.Module):
     def prepare(self, features: Float[Array, " F"]) -> Float[Array, "W N"]:
         """The last layer's sums over what does not depend on the ranges."""
         hidden, size = self._first(features), self.rules.num_stations
-        spread = jnp.asarray(_neighbours(self.rules.moves)).astype(self.dtype)  # [2 N, N]
+        spread = jnp.asarray(_neighbours(self.rules.moves))  # [2 N, N]
         for layer in self.layers:
             hidden = jax.nn.relu(hidden)
-            factors = spread, hidden.astype(self.dtype)
-            means = jnp.dot(*factors, preferred_element_type=hidden.dtype)
+            means = products.dot(spread, hidden, self.dtype)
             hidden = layer(jnp.concatenate([hidden, means[:size], means[size:]], axis=1))
         return hidden.T
 
@@ -176,8 +176,7 @@ class StationNetwork(nnx.Module):
         products of matrices.
         """
         spread = jnp.asarray(_random_moves(self.rules.moves))  # [N, 2 N]
-        factors = mr_x.astype(self.dtype), spread.astype(self.dtype)
-        moved = jnp.dot(*factors, preferred_element_type=mr_x.dtype)
+        moved = products.dot(mr_x, spread, self.dtype)
         belief = jnp.sqrt(jnp.concatenate([mr_x, moved]).reshape(_KINDS, -1))
         expected = self.expected(prepared @ mr_x)
         for sums, unit, weights in zip(prepared, expected, self.belief.kernel[...].T, strict=True):

@@ -7,26 +7,19 @@ import itertools
 import math
 import os
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, PyTree
 
-from nets import convolution
+from nets import convolution, products
 
 _CACHED_BYTES = 2**18  # that boards have between two layers, beside other things in the cache
 _LAST_CHANNELS = 4  # of the last convolution, before the dense layer
 
 
-def _bfloat16_dot_general(left: Array, right: Array, *arguments: Any, **_: Any) -> Array:
-    factors = left.astype(jnp.bfloat16), right.astype(jnp.bfloat16)
-    return jax.lax.dot_general(*factors, *arguments, preferred_element_type=jnp.float32)
-
-
-# The layers' products by the precision of their factors; all else is float32.
-_DOT_GENERAL = {"float32": jax.lax.dot_general, "bfloat16": _bfloat16_dot_general}
+# The layers' convolutions by the precision of their factors; all else is float32.
 _CONVOLUTION = {"float32": convolution.in_layer, "bfloat16": convolution.in_bfloat16_layer}
 
 
@@ -39,7 +32,7 @@ def linear(before: int, after: int, *, rngs: nnx.Rngs, dtype: str) -> nnx.Linear
       rngs: of the parameters.
       dtype: precision of the factors, "float32" or "bfloat16"; sums are float32.
     """
-    options = dict(dtype="float32", dot_general=_DOT_GENERAL[dtype])
+    options = dict(dtype="float32", dot_general=products.dot_general(dtype))
     return nnx.Linear(before, after, rngs=rngs, **options)
 
 
@@ -63,8 +56,8 @@ def check_layers(width: int, depth: int, dtype: str) -> None:
     """
     if width < 1 or depth < 1:
         raise ValueError(f"width={width} and depth={depth} must be at least 1")
-    if dtype not in _DOT_GENERAL:
-        raise ValueError(f"unknown dtype {dtype!r}; allowed: {', '.join(_DOT_GENERAL)}")
+    if dtype not in products.DTYPES:
+        raise ValueError(f"unknown dtype {dtype!r}; allowed: {', '.join(products.DTYPES)}")
 
 
 class Mlp(nnx.Module):

@@ -1,9 +1,14 @@
-"""Programs as accelerators run them, on a CPU."""
+"""Programs as other devices run them, on this CPU."""
 
 import contextlib
 from unittest import mock
 
 import jax
+import pytest
+
+from nets import products
+
+DEVICES = ("cpu", "cpu_with_units", "accelerator")  # of products with factors of bfloat16
 
 
 @contextlib.contextmanager
@@ -19,3 +24,12 @@ def accelerator_branches():
             yield
     finally:
         jax.clear_caches()
+
+
+@contextlib.contextmanager
+def branches_of(device):
+    """Inside, products with factors of bfloat16 are those of one of `DEVICES`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "cpu_has_units", lambda: device == "cpu_with_units")
+        with accelerator_branches() if device == "accelerator" else contextlib.nullcontext():
+            yield

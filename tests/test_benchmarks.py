@@ -1,6 +1,8 @@
 """The benchmark of CFR+: answers must agree, results follow the schema, failures are told."""
 
 import csv
+import importlib
+import inspect
 import os
 
 import jax
@@ -104,6 +106,20 @@ def test_an_earlier_run_is_not_overwritten(folder):
     with pytest.raises(ValueError, match="earlier run"):
         benchmarks.run("cfr", folder, preset="smoke", **TINY)
     assert (folder / "result.json").read_text() == before
+
+
+@pytest.mark.parametrize("name", benchmarks.BENCHMARKS)
+def test_functions_of_records_take_what_they_are_given(name):
+    """Those that are called after minutes of measurements, too."""
+    record = importlib.import_module(f"experiments.benchmarks.{name}").BENCHMARK
+    assert record.name == name
+    given = {"check": 1, "measure_all": 2, "lines": 2, "numbers": 2, "conditions": 2}
+    given |= {"deviations": 2, "table": 3, "draw": 3, "shown": 2}
+    for field, count in given.items():
+        if (function := getattr(record, field)) is not None:
+            inspect.signature(function).bind(*range(count))
+    for function in record.more_lines.values():
+        inspect.signature(function).bind(1, 2)
 
 
 @pytest.mark.parametrize(

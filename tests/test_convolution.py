@@ -1,23 +1,20 @@
 """Convolutions and their gradients are those of JAX."""
 
-from contextlib import nullcontext
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerator_branches import accelerator_branches
+from accelerator_branches import DEVICES, branches_of
 
-from nets import convolution
+from nets import convolution, products
 
 AXES = ("NHWC", "HWIO", "NHWC")
 TOLERANCES = {"float32": 1e-4, "bfloat16": 3e-2}
 
 
-@pytest.fixture(params=["cpu", "accelerator"])
-def platform(request):
-    branches = accelerator_branches() if request.param == "accelerator" else nullcontext()
-    with branches:
+@pytest.fixture(params=DEVICES)
+def device(request):
+    with branches_of(request.param):
         yield request.param
 
 
@@ -27,7 +24,7 @@ def by_jax(inputs, kernel):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (5, 3), (3, 7), (15, 1)])
-@pytest.mark.usefixtures("platform")
+@pytest.mark.usefixtures("device")
 def test_values_and_gradients_are_those_of_jax(size, dtype):
     keys = jax.random.split(jax.random.key(0), 3)
     inputs = jax.random.normal(keys[0], (7, 6, 5, 4))
@@ -63,17 +60,18 @@ def test_boards_one_by_one_are_the_batch(dtype):
     np.testing.assert_allclose(jnp.sum(alone, axis=0), gradient(inputs), rtol=1e-4, atol=1e-4)
 
 
-def test_products_have_factors_of_bfloat16():
+def test_products_have_factors_of_bfloat16(monkeypatch):
     """XLA:CPU multiplies them several times as fast as float32, where the processor can."""
+    monkeypatch.setattr(products, "cpu_has_units", lambda: True)
     inputs, kernel = jnp.ones((4, 6, 7, 16)), jnp.ones((3, 3, 16, 16))
 
     def loss(inputs, kernel):
         return jnp.sum(convolution.convolve(inputs, kernel, "bfloat16") ** 2)
 
     text = jax.jit(jax.grad(loss, (0, 1))).lower(inputs, kernel).as_text()
-    products = [line for line in text.splitlines() if "stablehlo.dot_general" in line]
-    assert len(products) == 3
-    for line in products:
+    lines = [line for line in text.splitlines() if "stablehlo.dot_general" in line]
+    assert len(lines) == 3
+    for line in lines:
         assert line.count("bf16>") == 2
         assert "contracting_dims = [1] x [0]" in line  # of no transposed factor
 
@@ -84,8 +82,10 @@ def axes_of_convolutions(text):
     return [line.partition("dim_numbers = ")[2].partition(", window")[0] for line in lines]
 
 
-def test_gradients_have_the_axes_that_eigen_takes():
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_have_the_axes_that_eigen_takes(dtype, monkeypatch):
     """XLA:CPU computes others in a loop, many times as slowly."""
+    monkeypatch.setattr(products, "cpu_has_units", lambda: False)
     inputs, kernel = jnp.ones((4, 3, 3, 2)), jnp.ones((3, 3, 2, 5))
 
     def lowered(convolve):
@@ -94,7 +94,7 @@ def test_gradients_have_the_axes_that_eigen_takes():
 
         return jax.jit(jax.grad(loss, (0, 1))).lower(inputs, kernel).as_text()
 
-    found = axes_of_convolutions(lowered(convolution.convolve))
+    found = axes_of_convolutions(lowered(lambda x, k: convolution.convolve(x, k, dtype)))
     assert len(found) == 3
     assert set(found) == set(axes_of_convolutions(jax.jit(by_jax).lower(inputs, kernel).as_text()))
     assert len(set(axes_of_convolutions(lowered(by_jax)))) == 3

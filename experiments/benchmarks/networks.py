@@ -180,7 +180,7 @@ def _details(row) -> dict[str, Any]:
     )
 
 
-def _shown(rows: Sequence[Row]) -> Table:
+def _shown(config, rows) -> Table:
     """The speeds for the terminal."""
     lines = []
     for row in rows:
