@@ -113,7 +113,7 @@ _CHANGES = {
         "chess": dict(
             measured_at=(0, 100, 300, 600, 1_000), episodes=32, solves=32, games=32, batch=32
         ),
-        "go_9x9": _LONGER,
+        "go_9x9": dict(measured_at=(0, 200, 600, 1_200, 2_000)),
         "hex": _LONGER,
         "othello": _LONGER,
         "go_19x19": dict(
