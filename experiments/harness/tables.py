@@ -107,7 +107,8 @@ def render(folder: pathlib.Path, start: pathlib.Path) -> str:
 def _head(result: Result, folder: pathlib.Path, start: pathlib.Path) -> list[str]:
     """The section's heading, what was measured, how to repeat it, its files and deviations."""
     measure = result.config.get("measure")
-    lines = [f"### {result.experiment}, {result.preset}", ""]
+    # a folder is named by the preset, and after a hyphen by an option beside it, such as the game
+    lines = [f"### {result.experiment}, {folder.name.replace('-', ', ')}", ""]
     if measure:
         lines += [f"{measure[0].upper()}{measure[1:]}.", ""]
     lines += ["```", result.command, "```", ""]
