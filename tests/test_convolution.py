@@ -46,6 +46,16 @@ def test_values_and_gradients_are_those_of_jax(size, dtype):
         assert off < TOLERANCES[dtype] * scale
 
 
+@pytest.mark.parametrize("device", DEVICES[:2], indirect=True)
+@pytest.mark.usefixtures("device")
+def test_factors_are_rounded_and_sums_are_not():
+    inputs = jax.random.normal(jax.random.key(0), (7, 6, 5, 4))
+    kernel = jax.random.normal(jax.random.key(1), (3, 3, 4, 3))
+    expected = by_jax(products.rounded(inputs), products.rounded(kernel))
+    found = convolution.convolve(inputs, kernel, "bfloat16")
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_boards_one_by_one_are_the_batch(dtype):
     inputs = jax.random.normal(jax.random.key(0), (4, 3, 3, 2))
