@@ -207,7 +207,10 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "seconds, our agents without networks and no programs",
-        "cpu": "20 minutes in Gardner chess on two cores, some hours in other games (an estimate)",
+        "cpu": (
+            "20 minutes in Gardner chess on two cores, an hour or two in 9x9 Go and some hours in"
+            " others (estimates)"
+        ),
     },
     options=Options,
     configure=configure,
