@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 DTYPES = ("float32", "bfloat16")  # precisions that factors may have
 _CPU = pathlib.Path("/proc/cpuinfo")
@@ -34,12 +34,12 @@ def rounded(numbers: Array) -> Array:
 
 def dot_general(dtype: str) -> Callable[..., Array]:
     """`jax.lax.dot_general` of float32 by the precision of the factors, one of `DTYPES`; sums are
-    float32. Its third argument are the dimension numbers; others are not looked at."""
+    float32. Its third argument is the dimension numbers; later ones are not looked at."""
     return jax.lax.dot_general if dtype == "float32" else _bfloat16_dot_general
 
 
-def dot(left: Array, right: Array, dtype: str) -> Array:
-    """The product of two matrices of float32, or of a vector and a matrix, likewise."""
+def dot(left: Float[Array, "*M K"], right: Float[Array, "K N"], dtype: str) -> Float[Array, "*M N"]:
+    """The product of matrices of float32, or of a vector and a matrix, likewise."""
     axes = (((left.ndim - 1,), (0,)), ((), ()))
     return dot_general(dtype)(left, right, axes)
 

@@ -22,7 +22,11 @@ def by_jax(inputs, kernel):
     return jax.lax.conv_general_dilated(inputs, kernel, (1, 1), "SAME", dimension_numbers=AXES)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("dtype", "device"),
+    [("float32", "cpu"), ("float32", "accelerator"), *(("bfloat16", each) for each in DEVICES)],
+    indirect=["device"],
+)
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (5, 3), (3, 7), (15, 1)])
 @pytest.mark.usefixtures("device")
 def test_values_and_gradients_are_those_of_jax(size, dtype):

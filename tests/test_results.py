@@ -64,6 +64,15 @@ def test_results_tables(tmp_path, monkeypatch, capfd):
     assert cli.main(["tables", "--check"]) == 0
 
 
+def test_a_run_of_another_game_has_a_section_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    make_results_page(tmp_path, results.Number(name="ours", value=3.5, unit="Elo"))
+    folder = tmp_path / "experiments" / "results" / "some" / "cpu"
+    folder.rename(folder.with_name("cpu-go_9x9"))
+    assert cli.main(["tables"]) == 0
+    assert "### some, cpu, go_9x9\n" in (tmp_path / tables.PAGE).read_text()
+
+
 @pytest.mark.parametrize(
     ("experiment", "whose"),
     [

@@ -211,7 +211,8 @@ def test_the_fastest_of_both_programs_are_compared():
 
 
 def test_all_tasks_whose_batch_devices_share_are_measured_on_them():
-    config = search.BENCHMARK.check(search.PRESETS["cpu"])
+    config = search.PRESETS["cpu"]
+    search.BENCHMARK.check(config)
     alone = set(config.tasks) - set(config.split)
     assert alone == {name for name in config.tasks if TASKS[name].batch % config.devices}
     assert "London (400,1), 6x512" in alone

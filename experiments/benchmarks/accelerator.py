@@ -117,11 +117,10 @@ PRESETS = {
 }
 
 
-def _checked(config):
+def _check(config) -> None:
     check_names("program", (case.program for case in config.cases), PROGRAMS)
     if any(case.program.startswith(RIVAL) for case in config.cases):
         mctx_search.require()
-    return config
 
 
 def measure_all(config: Config, keep: Callable[[list[Row]], None]) -> list[Row]:
@@ -273,7 +272,7 @@ BENCHMARK = Benchmark(
     name="accelerator",
     presets=PRESETS,
     default_preset="gpu",
-    check=_checked,
+    check=_check,
     measure_all=measure_all,
     lines=_lines,
     numbers=numbers,

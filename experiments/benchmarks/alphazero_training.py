@@ -76,13 +76,12 @@ PRESETS = {
 }
 
 
-def _checked(config):
+def _check(config) -> None:
     mctx_search.require()
     check_names("task", (*config.tasks, *config.whole), TASKS)
     for size in ("games", "batch_size"):
         sizes = {f"{size} of {task}": getattr(TASKS[task], size) for task in config.tasks}
         check_devices(config.devices, sizes)
-    return config
 
 
 def measure_all(config: Config) -> list[Row]:
@@ -246,7 +245,7 @@ def _shown(config, rows) -> Table:
 BENCHMARK = Benchmark(
     name="alphazero_training",
     presets=PRESETS,
-    check=_checked,
+    check=_check,
     measure_all=lambda config, keep: measure_all(config),
     lines=lambda config, rows: map(_details, rows),
     numbers=numbers,

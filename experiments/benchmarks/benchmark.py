@@ -26,17 +26,11 @@ Measured = TypeVar("Measured")  # as a rule a list of `reports.Row`
 Line = dict[str, Any]  # of a CSV
 
 
-def nothing(*arguments: Any) -> tuple[()]:
-    """No lines, remarks or conditions."""
-    return ()
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Benchmark(Generic[Config, Measured]):
     """What a benchmark measures, and how that is written, drawn and printed.
 
-    Functions that take a config and what was measured take the config as `check` has made it, and
-    what `measure_all` returned.
+    Functions that take a config and what was measured take what `measure_all` returned.
     """
 
     name: str
@@ -44,9 +38,9 @@ class Benchmark(Generic[Config, Measured]):
     presets: Mapping[str, Config]
     """The configs that can be asked for, by name."""
     default_preset: str = "cpu"
-    check: Callable[[Config], Config]
-    """The config as it is measured. Raises `ValueError` for what cannot be measured, and
-    `ImportError` if a program that is needed is not installed."""
+    check: Callable[[Config], None]
+    """Raises `ValueError` for a config that cannot be measured, and `ImportError` if a program that
+    is needed is not installed."""
     measure_all: Callable[[Config, Callable[[Measured], None]], Measured]
     """Makes all measurements. The second argument may be called with those so far, whose lines are
     then written."""
@@ -62,7 +56,7 @@ class Benchmark(Generic[Config, Measured]):
     """What the numbers measure, in words."""
     conditions: Callable[[Config, Measured], Mapping[str, Any]] = lambda config, measured: {}
     """What is on record beside the config: names in result.json's config, and their values."""
-    deviations: Callable[[Config, Measured], Iterable[str]] = nothing
+    deviations: Callable[[Config, Measured], Iterable[str]] = lambda config, measured: ()
     """What readers of the numbers must know, in words."""
     error_bars: str = results.LEAST_AND_MOST_SAMPLE
     """What `low` and `high` of the numbers are, in words."""
@@ -105,7 +99,8 @@ class Benchmark(Generic[Config, Measured]):
         """
         meter, preset = UsageMeter(), preset or self.default_preset
         check_names("preset", [preset], self.presets)
-        config = self.check(dataclasses.replace(self.presets[preset], **changes))
+        config = dataclasses.replace(self.presets[preset], **changes)
+        self.check(config)
         runs.prepare(out, files=self.files, resume=False, overwrite=overwrite)
 
         def keep(measured):

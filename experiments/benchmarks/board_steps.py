@@ -54,11 +54,6 @@ PRESETS = {
 }
 
 
-def _checked(config):
-    check_names("task", config.tasks, TASKS)
-    return config
-
-
 def _measured(config, task) -> list[Row]:
     """Both programs in one game."""
     rows = []
@@ -157,7 +152,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
 BENCHMARK = Benchmark(
     name="board_steps",
     presets=PRESETS,
-    check=_checked,
+    check=lambda config: check_names("task", config.tasks, TASKS),
     measure_all=lambda config, keep: [
         row for task in config.tasks for row in _measured(config, task)
     ],

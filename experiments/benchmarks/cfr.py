@@ -101,18 +101,18 @@ PRESETS = {
 }
 
 
-def _checked(config):
+def _check(config) -> None:
     if not PEERS["openspiel_cpp"].is_installed():
         raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
     check_names("game", config.games, GAMES)
     check_names("solver", config.solvers, SOLVERS)
-    solvers = dict.fromkeys((*config.solvers, REFERENCE))
-    return dataclasses.replace(config, solvers=tuple(solvers))
 
 
 def _installed(config) -> list[str]:
-    """The solvers that can be measured; packages that are not installed are left out."""
-    return [name for name in config.solvers if SOLVERS[name].is_installed()]
+    """The solvers that are measured, and the one whose NashConv the others must reach; packages
+    that are not installed are left out."""
+    solvers = dict.fromkeys((*config.solvers, REFERENCE))
+    return [name for name in solvers if SOLVERS[name].is_installed()]
 
 
 def measure_all(config: Config) -> list[Row]:
@@ -291,7 +291,7 @@ def draw(path: pathlib.Path, config: Config, rows: Sequence[Row]) -> None:
 BENCHMARK = Benchmark(
     name="cfr",
     presets=PRESETS,
-    check=_checked,
+    check=_check,
     measure_all=lambda config, keep: measure_all(config),
     lines=lambda config, rows: map(_details, rows),
     numbers=lambda config, rows: (number for row in rows for number in _numbers(row)),

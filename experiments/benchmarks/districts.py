@@ -57,11 +57,6 @@ class Config:
 PRESETS = {"smoke": Config(games=("glasses",), repeats=2), "cpu": Config()}
 
 
-def _checked(config):
-    check_names("game", config.games, GAMES)
-    return config
-
-
 def _measured(config, game):
     """A row with what one game took."""
     with status(f"benchmark districts: {game}"):
@@ -180,7 +175,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
 BENCHMARK = Benchmark(
     name="districts",
     presets=PRESETS,
-    check=_checked,
+    check=lambda config: check_names("game", config.games, GAMES),
     measure_all=lambda config, keep: [_measured(config, game) for game in config.games],
     lines=lambda config, rows: map(_details, rows),
     numbers=lambda config, rows: (number for row in rows for number in numbers(row)),

@@ -101,12 +101,11 @@ class Measured(NamedTuple):
     learners: list[results.Number]
 
 
-def _checked(config):
+def _check(config) -> None:
     check_names("spot", config.spots, SPOTS)
     check_names("blueprint", config.blueprints, BLUEPRINTS)
     check_names("learner", config.learners, LEARNERS)
     check_devices(config.devices, {"rivers": config.batch})
-    return config
 
 
 def measure_all(config: Config) -> Measured:
@@ -372,7 +371,7 @@ def _spots_markdown(rows):
 BENCHMARK = Benchmark(
     name="holdem",
     presets=PRESETS,
-    check=_checked,
+    check=_check,
     measure_all=lambda config, keep: measure_all(config),
     lines=lambda config, measured: measured.spots,
     more_lines={"blueprints.csv": lambda config, measured: measured.blueprints},

@@ -117,11 +117,6 @@ PRESETS = {
 }
 
 
-def _checked(config):
-    check_names("task", config.tasks, TASKS)
-    return config
-
-
 def _measured(config, task, dtype) -> Iterator[Row]:
     """Rows of one torso in one precision."""
     with status(f"benchmark networks: {task}, {dtype}"):
@@ -272,7 +267,7 @@ def _product_rate(dtype, job):
 BENCHMARK = Benchmark(
     name="networks",
     presets=PRESETS,
-    check=_checked,
+    check=lambda config: check_names("task", config.tasks, TASKS),
     measure_all=lambda config, keep: [
         row for task in config.tasks for dtype in DTYPES for row in _measured(config, task, dtype)
     ],

@@ -62,11 +62,6 @@ PRESETS = {
 }
 
 
-def _checked(config):
-    check_names("task", config.tasks, TASKS)
-    return config
-
-
 def _measured(config, task):
     """A row with the samples of one task."""
     job = dataclasses.asdict(config) | {"task": task}
@@ -153,7 +148,7 @@ def _program(job, mr_x, whole):
 BENCHMARK = Benchmark(
     name="pimbot",
     presets=PRESETS,
-    check=_checked,
+    check=lambda config: check_names("task", config.tasks, TASKS),
     measure_all=lambda config, keep: [_measured(config, task) for task in config.tasks],
     lines=lambda config, rows: map(_details, rows),
     numbers=numbers,

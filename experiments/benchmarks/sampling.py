@@ -93,11 +93,6 @@ PRESETS = {
 }
 
 
-def _checked(config):
-    check_names("task", config.tasks, TASKS)
-    return config
-
-
 def measure_all(config: Config) -> list[Row]:
     """Makes all measurements, in rounds; what failed in one round is left out of the next."""
     runs: dict[tuple[str, str], list] = {
@@ -312,7 +307,7 @@ def draw(path: pathlib.Path, config: Config, rows: Sequence[Row]) -> None:
 BENCHMARK = Benchmark(
     name="sampling",
     presets=PRESETS,
-    check=_checked,
+    check=lambda config: check_names("task", config.tasks, TASKS),
     measure_all=lambda config, keep: measure_all(config),
     lines=lambda config, rows: map(_details, rows),
     numbers=lambda config, rows: (number for row in rows for number in _numbers(row, rows)),

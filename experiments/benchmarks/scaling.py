@@ -102,14 +102,13 @@ def places(config: Config) -> list[Place]:
     ]
 
 
-def _checked(config):
+def _check(config) -> None:
     check_names("task", [config.task], TASKS)
     check_names("program", config.programs, PROGRAMS)
     if config.cores > cores():
         raise ValueError(f"cores={config.cores} must be at most the {cores()} cores here")
     for place in places(config):  # in training, half of the searches play and half solve
         check_devices(place.devices, {f"half of {place.name}": place.batch // 2})
-    return config
 
 
 def measure_all(config: Config) -> list[Row]:
@@ -241,7 +240,7 @@ def _details(config, row, rows) -> dict[str, Any]:
 BENCHMARK = Benchmark(
     name="scaling",
     presets=PRESETS,
-    check=_checked,
+    check=_check,
     measure_all=lambda config, keep: measure_all(config),
     lines=_lines,
     numbers=numbers,

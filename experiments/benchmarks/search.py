@@ -102,11 +102,10 @@ class Measured(NamedTuple):
     responses: list[Row]  # for each task of ISMCTS-BR one of searches, and one of games
 
 
-def _checked(config):
+def _check(config) -> None:
     check_names("task", (*config.tasks, *config.split), TASKS)
     check_names("response", config.responses, response_search.TASKS)
     check_devices(config.devices, {task: TASKS[task].batch for task in config.split})
-    return config
 
 
 def measure_all(config: Config) -> Measured:
@@ -210,7 +209,7 @@ def _draw(path, config, measured) -> None:
 BENCHMARK = Benchmark(
     name="search",
     presets=PRESETS,
-    check=_checked,
+    check=_check,
     measure_all=lambda config, keep: measure_all(config),
     lines=lambda config, measured: map(search_report.details, measured.rows),
     more_lines={"growth.csv": lambda config, measured: search_report.growth_rows(measured.growth)},

@@ -55,11 +55,6 @@ PRESETS = {
 }
 
 
-def _checked(config):
-    check_names("command", config.commands, COMMANDS)
-    return config
-
-
 def _rows(config) -> Iterator[dict[str, Any]]:
     """The lines of the CSV: each command, cold and warm, all rounds together."""
     times = {(name, cache): [] for name in config.commands for cache in _COLOURS}
@@ -163,7 +158,7 @@ def _draw(path, config, rows) -> None:
 BENCHMARK = Benchmark(
     name="startup",
     presets=PRESETS,
-    check=_checked,
+    check=lambda config: check_names("command", config.commands, COMMANDS),
     measure_all=lambda config, keep: list(_rows(config)),
     lines=lambda config, rows: rows,
     numbers=_numbers,

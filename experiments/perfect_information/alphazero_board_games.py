@@ -203,7 +203,7 @@ COMMAND = training_experiment(
     },
     preset_docs={
         "smoke": "minutes",
-        "cpu": "an hour on one core in Gardner chess; two or three in 9x9 Go (an estimate)",
+        "cpu": "an hour on one core in Gardner chess or 9x9 Go",
         "paper": "for accelerators; chess and Go on 19x19 with the paper's settings",
     },
     deviations=deviations,

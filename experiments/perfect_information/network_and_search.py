@@ -22,8 +22,7 @@ from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
     Network,
-    last_network,
-    read_network,
+    read_last_network,
 )
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -34,7 +33,7 @@ from solvers.perfect_information.matches import Agent
 class Config:
     """The networks, the searches and their games."""
 
-    game: str = SCORED
+    game: str = SCORED  # in which all were trained
     alphazero: str = ""  # folder of the run that trained it; empty: there is no network
     student_of_games: str = ""
     networks: int = 3  # of each run, by seed; fewer if a run has trained fewer
@@ -145,7 +144,7 @@ def compute(run: Run) -> Outcome:
     agents = []
     for seed in range(config.networks):
         found = {
-            agent: read_network(agent, folder, last_network(folder, seed) if folder else "", game)
+            agent: read_last_network(agent, folder, seed, game)
             for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games))
         }
         agents += [player.agent(found[player.network]) for player in every]

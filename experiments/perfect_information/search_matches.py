@@ -12,8 +12,7 @@ from experiments.perfect_information.simulation_pace import simulation_pace
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
-    last_network,
-    read_network,
+    read_last_network,
 )
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -68,7 +67,7 @@ def play_matches(run: Run) -> list[Pair]:
 def _agents(config: Config, game: BeliefGame) -> list[Agent]:
     """The agents of all players."""
     alphazero, student = (
-        read_network(agent, folder, last_network(folder, config.network) if folder else "", game)
+        read_last_network(agent, folder, config.network, game)
         for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games))
     )
     return [

@@ -210,7 +210,7 @@ COMMAND = training_experiment(
     },
     preset_docs={
         "smoke": "minutes",
-        "cpu": "an hour on one core in Gardner chess; two or three in 9x9 Go (an estimate)",
+        "cpu": "an hour on one core in Gardner chess or 9x9 Go",
         "paper": "for accelerators; chess and Go on 19x19 with large networks",
     },
     extras={"temperature": lambda config, outcome: PAPER_TEMPERATURE[config.table]},

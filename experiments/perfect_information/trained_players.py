@@ -114,6 +114,11 @@ def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Networ
     return read_network_file(agent, path, game)
 
 
+def read_last_network(agent: str, folder: str, seed: int, game: BeliefGame) -> Network:
+    """The last network of a run, finished or not, as of `last_network` and `read_network`."""
+    return read_network(agent, folder, last_network(folder, seed) if folder else "", game)
+
+
 def read_network_file(agent: str, path: str | pathlib.Path, game: BeliefGame) -> Network:
     """The network in a file of a run's folder `networks`.
 
