@@ -108,6 +108,7 @@ def test_folders_play_matches(players, tmp_path, monkeypatch):
     assert sum(max(own, default=0) == 1 for own in streets) > 5  # on the flop, too
 
 
+@pytest.mark.slow
 def test_policies_of_three_are_read_as_they_were_written(tmp_path):
     """With one hand as with all; a folder of another game or with other rows is refused."""
     folder, poker = folder_of(3, tmp_path), make(GAMES[3])

@@ -179,7 +179,10 @@ def by_the_rules(pick_by_seat):
 
 @pytest.mark.parametrize(
     ("name", "simulations", "depths"),
-    [("tic_tac_toe", 120, (0, 3, 5, 7)), ("connect_four", 60, (0, 20))],
+    [
+        ("tic_tac_toe", 120, (0, 3, 5, 7)),
+        pytest.param("connect_four", 60, (0, 20), marks=pytest.mark.slow),
+    ],
 )
 def test_searches_are_those_of_mctx(name, simulations, depths):
     """With values and priors that look random, after random moves."""

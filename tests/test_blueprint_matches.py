@@ -77,6 +77,7 @@ def test_matches_are_those_pair_by_pair():
         np.testing.assert_allclose(found[seat], expected, rtol=1e-5, atol=80 * 6e-8)
 
 
+@pytest.mark.slow
 def test_seats_of_a_match_are_mirrored():
     first, second = blueprint_of(1)[0], blueprint_of(2, num_buckets=(11, 7))[0]
     boards = jnp.stack([random_board(jax.random.key(n), 3) for n in range(2)])

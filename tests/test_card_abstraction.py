@@ -110,7 +110,7 @@ def test_expected_strengths_on_boards(num_cards, last, rows):
         ("percentile:5", 0, 3),
         ("percentile:40", 3, 3),
         ("nested:3x5", 0, 3),
-        ("kmeans:10", 0, 3),
+        pytest.param("kmeans:10", 0, 3, marks=pytest.mark.slow),
         ("kmeans:10", 3, 3),
         pytest.param("ochs:20", 3, 3, marks=pytest.mark.slow),
         *(

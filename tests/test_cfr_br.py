@@ -150,7 +150,8 @@ def flat(state):
     return np.concatenate([np.asarray(x).ravel() for x in leaves])
 
 
-@pytest.mark.parametrize("devices", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [0, 2, 4])
 def test_many_boards_of_cfr_br_at_once_add_up(devices, tmp_path):
     """From tables of zeros, to what single iterations add from there."""
     found = (

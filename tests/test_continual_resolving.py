@@ -136,7 +136,8 @@ def test_paths_from_search_to_search():
     assert longest_path(leduc, agents(own_decisions_only=True)) == 4
 
 
-@pytest.mark.parametrize("by_policies", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("by_policies", [False, True])
 def test_range_that_goes_on(by_policies):
     """Behind a search with a gadget: what the opponent had there on average, which was the gadget's
     in part, or what the search began with; times its average policy in either case. Then it is
@@ -190,9 +191,8 @@ def after_gadget(table, scale):
     return next_problem(table, search, reach, path, resolver=jnp.int32(1))
 
 
-@pytest.mark.parametrize(
-    "exponent", [-100, *(pytest.param(n, marks=pytest.mark.slow) for n in (-20, 20))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("exponent", [-100, -20, 20])
 def test_long_games_do_not_use_up_the_reach(exponent):
     """A hundred moves multiply to less than float32 can hold; nothing depends on the scale."""
     _, table, _ = compiled("kuhn_poker")

@@ -200,6 +200,7 @@ def test_bad_options(options, message):
         cvpn.new_cvpn(table(), seed=0, **options)
 
 
+@pytest.mark.slow
 def test_a_search_takes_it():
     graph, params = evaluator()
     settings = search_state.GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=5, max_path=1)

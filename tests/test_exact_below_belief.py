@@ -58,6 +58,7 @@ def test_coin_toss():
     assert float(equilibrium("coin_toss")[1][guess, HEADS, 0]) == pytest.approx(0.25, abs=0.01)
 
 
+@pytest.mark.slow
 def test_uneven():
     """By hand: 3 is bid with the high card and five low ones in six, and half of that is called."""
     _, states = listed("uneven")
@@ -105,7 +106,10 @@ def values_at_equilibrium(name, *, iterations):
     return worth(values_below), worth(values)
 
 
-@pytest.mark.parametrize(("name", "rounding"), [("kuhn_poker", 1e-6), ("uneven", 3e-6)])
+@pytest.mark.parametrize(
+    ("name", "rounding"),
+    [("kuhn_poker", 1e-6), pytest.param("uneven", 3e-6, marks=pytest.mark.slow)],
+)
 def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns(name, rounding):
     solved, truth = values_at_equilibrium(name, iterations=1000)
     np.testing.assert_allclose(solved, truth, atol=1e-3)

@@ -83,7 +83,7 @@ def successor(tree):
     return np.asarray(endgame()[0].successors)[above, tree.child]
 
 
-@pytest.mark.parametrize("expand", [1, 2])
+@pytest.mark.parametrize("expand", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
     """The root has all from the start (Schmid et al. 2023: the initial tree)."""
     tree, count = first_tree(expand=expand), int(first_tree(expand=expand).count)
@@ -202,7 +202,10 @@ def test_as_many_as_there_are_is_all():
     chex.assert_trees_all_close(*visits)
 
 
-@pytest.mark.parametrize(("expand", "asks"), [(1, 1), (2, 2), (None, CELLS)])
+@pytest.mark.parametrize(
+    ("expand", "asks"),
+    [(1, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, 2), (None, CELLS)))],
+)
 def test_the_evaluator_is_asked_where_a_tree_grows_only(expand, asks):
     """It says the same there as if it were asked again, and nothing is removed."""
     table, _ = endgame()

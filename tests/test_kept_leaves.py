@@ -118,6 +118,7 @@ class SameEvaluator(cvpn.CvpnEvaluator):
     """Another type, so that a search with it is compiled anew."""
 
 
+@pytest.mark.slow
 def test_new_leaves_are_prepared_some_at_a_time(monkeypatch):
     """How many at a time does not matter."""
     game = game_of("leduc_poker", "float32")

@@ -145,6 +145,7 @@ def alike(tree, other):
     np.testing.assert_allclose(tree.policy, other.policy, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_all_places_at_once_do_what_single_steps_do():
     """Also where several children are added together, and there are visits since the last
     iteration."""
@@ -254,6 +255,7 @@ def test_the_next_search_starts_where_it_acts():
         assert all((x == 1).all() for x in (*following.reach, *played))
 
 
+@pytest.mark.slow
 def test_no_simulation_copies_the_priors():
     """They are the largest table where a game has many actions, and XLA:CPU copied all of them, or
     converted all from bfloat16 and back, in each simulation."""

@@ -171,9 +171,8 @@ def searched(name, num_queries, **changes):
     return run, jax.jit(jax.vmap(lambda key: run(key)))(new_keys())
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n == "dice" else pytest.mark.slow) for n in GAMES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GAMES)
 def test_the_log_changes_nothing_else(name):
     _, without = searched(name, 0)
     assert without.log is None
@@ -192,7 +191,8 @@ def test_a_batch_logs_what_single_searches_log(name):
     chex.assert_trees_all_close(single.replace(key=0), of_batch.replace(key=0), atol=1e-6)
 
 
-@pytest.mark.parametrize("expand", [pytest.param(None, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("expand", [None, 1])
 def test_with_perfect_information_a_leaf_is_logged_once_at_reach_1(expand):
     """Every child that was added to a node was a leaf once, and all of them are equally likely."""
     _, batch = searched("tic_tac_toe", 3000, expand=expand, simulations=3)

@@ -107,6 +107,7 @@ def test_search_without_bayes_does_not():
     assert shares_of_the_best(KUHN, policies, SETTINGS, belief=belief) < 0.5
 
 
+@pytest.mark.slow
 def test_more_search_is_a_better_response_in_leduc():
     policies = solved(SMALL, 4)
     settings = IsmctsBr(simulations=3000, exploration=0.5, scale=3.0)

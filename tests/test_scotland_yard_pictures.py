@@ -212,6 +212,7 @@ def test_agents_of_another_map_are_refused(tmp_path):
         scotland_yard_picture.named_agent(f"{tmp_path}:4", make("scotland_yard(map=district)"))
 
 
+@pytest.mark.slow
 def test_what_a_threshold_leaves_out_is_impossible():
     game = make(SMALL)
     beliefs = game.belief_game()

@@ -239,6 +239,7 @@ def test_nothing_is_learnt_at_decisions_not_in_use():
             assert not np.asarray(table)[:, int(tables.count) :].any()
 
 
+@pytest.mark.slow
 def test_trees_do_not_grow_beyond_a_share_of_decisions():
     """Of 32 nodes, player 1 acts at the two that the path has room for and at three others."""
     shares = (1.0, 0.1)
@@ -285,9 +286,8 @@ def test_policies_are_distributions():
     assert not second.any()
 
 
-@pytest.mark.parametrize(
-    ("pace", "iterations"), [(0.5, 60), pytest.param(3.0, 10, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("pace", "iterations"), [(0.5, 60), (3.0, 10)])
 def test_pace_is_simulations_per_iteration(pace, iterations):
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, pace=pace, max_path=1)
     _, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
@@ -338,12 +338,13 @@ def test_bad_settings(changes, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "least",
     [
-        pytest.param({"max_nodes": 2}, marks=pytest.mark.slow),
+        {"max_nodes": 2},
         {"children": 1.0},
-        pytest.param({"decision_shares": (0.0, 0.1)}, marks=pytest.mark.slow),
+        {"decision_shares": (0.0, 0.1)},
     ],
 )
 def test_the_least_room_is_enough_for_a_search(least):

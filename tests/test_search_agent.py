@@ -203,6 +203,7 @@ def test_thresholds_that_are_no_probabilities_are_refused(threshold):
         search_agent.act(table, None, *one, settings=SETTINGS, threshold=threshold)
 
 
+@pytest.mark.slow
 def test_a_threshold_changes_what_is_drawn_and_not_what_is_remembered():
     _, table, _ = compiled("kuhn_poker")
     act = functools.partial(search_agent.act, table, None, settings=SETTINGS)
@@ -299,6 +300,7 @@ def test_places_lead_from_history_to_history(name):
     ).max() + 1
 
 
+@pytest.mark.slow
 def test_searching_at_decisions_of_an_opponent_with_one_row_changes_nothing():
     """Mr X, whose opponents hide nothing: he need not search where they move."""
     game = make("scotland_yard(map=glasses,rounds=4)").belief_game()

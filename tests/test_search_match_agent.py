@@ -75,7 +75,8 @@ def test_its_threshold_is_that_of_its_moves(monkeypatch):
     assert actions.tolist() == [25, 25]
 
 
-@pytest.mark.parametrize("side", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [0, 1])
 def test_agents_observe_what_everybody_sees(side):
     game, one = make(DEALT), agent(DEALT, 1)
     watcher = Watcher(**{f.name: getattr(one, f.name) for f in dataclasses.fields(one)})

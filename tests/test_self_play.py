@@ -74,9 +74,8 @@ def uniform_play(name):
     return jax.tree.map(lambda *x: np.concatenate(x), *examples), games, moves
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"), [pytest.param("kuhn_poker", 4 * 6, marks=pytest.mark.slow), ("uneven", 7 * 3)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rows"), [("kuhn_poker", 4 * 6), ("uneven", 7 * 3)])
 def test_outcomes_are_on_average_the_values_of_the_policies(name, rows):
     """By public state and row: exact counterfactual values of uniform play, per unit of reach."""
     table, (examples, *_) = table_of(name), uniform_play(name)

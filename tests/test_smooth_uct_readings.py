@@ -52,6 +52,7 @@ def test_every_variant_is_in_one_panel_and_changes_one_thing():
             assert changed == 1
 
 
+@pytest.mark.slow
 def test_a_variant_with_the_methods_own_settings_is_the_method(tmp_path, monkeypatch):
     config = readings.PRESETS["smoke"]
     same = {

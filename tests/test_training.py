@@ -106,6 +106,7 @@ def test_exact_solving_reproduces_exact_values():
     np.testing.assert_allclose(worth, np.broadcast_to([-1 / 18, 1 / 18], (16, 2)), atol=2e-2)
 
 
+@pytest.mark.slow
 def test_queries_are_public_states_that_a_player_reaches():
     """Every query is a public state below the root where the game goes on.
 
