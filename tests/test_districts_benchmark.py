@@ -4,7 +4,7 @@ import pytest
 
 from experiments import benchmarks
 from experiments.benchmarks import districts
-from experiments.benchmarks.configs import cores
+from experiments.benchmarks.config_checks import cores
 from experiments.benchmarks.reports import Row
 from experiments.harness import results
 

@@ -23,7 +23,7 @@ from rich.console import Console
 from experiments.benchmarks import accelerator_programs, mctx_search
 from experiments.benchmarks.accelerator_programs import PROGRAMS, RIVAL
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.processes import MeasuringProcess
 from experiments.benchmarks.reports import Row, rounded
 from experiments.harness import results

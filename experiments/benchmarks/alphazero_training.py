@@ -25,7 +25,7 @@ from rich.table import Table
 from experiments.benchmarks import alphazero_programs, mctx_search
 from experiments.benchmarks.alphazero_programs import OURS, PEER, TASKS, WHOLE
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_devices, check_names, even_devices
+from experiments.benchmarks.config_checks import check_devices, check_names, even_devices
 from experiments.benchmarks.pgx_alphazero import DEVIATIONS
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row, cores_busy_with_others, rounded, speed

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.reports import lines_report
 from experiments.harness import results, runs
 from experiments.harness.usage_meter import UsageMeter

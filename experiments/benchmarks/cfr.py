@@ -22,7 +22,7 @@ from experiments.benchmarks.benchmark import Benchmark
 from experiments.benchmarks.cfr_ours import NUM_SOLVES, OURS, REFERENCE
 from experiments.benchmarks.cfr_peers import PEERS
 from experiments.benchmarks.cfr_program import GAMES, CfrProgram
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import (
     Row,

@@ -26,7 +26,7 @@ from rich.progress import Progress
 from experiments.benchmarks import blueprint_iterations, holdem_solves, uct_episodes
 from experiments.benchmarks.benchmark import Benchmark
 from experiments.benchmarks.blueprint_iterations import BLUEPRINTS, OURS, PROGRAMS
-from experiments.benchmarks.configs import check_devices, check_names, even_devices
+from experiments.benchmarks.config_checks import check_devices, check_names, even_devices
 from experiments.benchmarks.holdem_solves import EVALUATOR
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import markdown_table

@@ -20,7 +20,7 @@ from flax import nnx
 from rich.table import Table
 
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.measurements import sample_searches
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import (

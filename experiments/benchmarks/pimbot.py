@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from rich.table import Table
 
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row, cores_busy_with_others, rounded, speed

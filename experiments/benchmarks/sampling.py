@@ -24,7 +24,7 @@ from rich.table import Table
 
 from experiments.benchmarks import sampling_programs
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import (
     Row,

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from experiments.benchmarks import scaling_runs
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_devices, check_names, even_devices
+from experiments.benchmarks.config_checks import check_devices, check_names, even_devices
 from experiments.benchmarks.processes import MeasuringProcess
 from experiments.benchmarks.reports import Row, cores_busy_with_others, rounded
 from experiments.benchmarks.search_tasks import TASKS

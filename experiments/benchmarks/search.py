@@ -31,7 +31,7 @@ from experiments.benchmarks import (
     tree_growth,
 )
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_devices, check_names, even_devices
+from experiments.benchmarks.config_checks import check_devices, check_names, even_devices
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row, cores_busy_with_others
 from experiments.benchmarks.search_plot import draw

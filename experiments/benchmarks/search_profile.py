@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.growing_tree_search import searcher
 from experiments.benchmarks.measurements import Clock
 from experiments.benchmarks.search_tasks import TASKS, build

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.configs import check_names
+from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.reports import markdown_table
 from experiments.harness import plots, results
 
