@@ -153,6 +153,21 @@ def test_every_command_is_listed():
     assert set(re.findall(r"`python -m experiments benchmark (\w+)", text)) == set(BENCHMARKS)
 
 
+def test_every_record_is_beside_its_command():
+    """The last column links all results of an experiment or benchmark, and no others."""
+    rows = r"^\| `python -m experiments (benchmark )?(\w+).* \|(.*) \|$"
+    linked = {
+        target
+        for kind, name, cell in re.findall(
+            rows, (DOCS / "experiments.md").read_text(), re.MULTILINE
+        )
+        for target in re.findall(r"results\.md#([\w-]+)", cell)
+        if target.partition("-")[0] == kind.strip() + "_" * bool(kind) + name
+    }
+    records = (ROOT / "experiments" / "results").glob("*/*/result.json")
+    assert linked == {"-".join(path.parts[-3:-1]) for path in records}
+
+
 def test_every_page_is_in_the_site():
     site = (ROOT / "mkdocs.yml").read_text()
     for page in [*sorted(DOCS.rglob("*.md")), *GENERATED]:
