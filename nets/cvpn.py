@@ -13,8 +13,7 @@ import dataclasses
 import io
 import math
 import operator
-import zipfile
-import zlib
+import pathlib
 from collections.abc import Mapping
 
 import jax
@@ -25,6 +24,7 @@ from jaxtyping import Array, Float, PyTree
 
 from jaxgames.arrays import masked_softmax
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
+from jaxgames.files import DAMAGED_ARRAYS
 from nets.ranges import counterfactual, normalised, reached, smoothed
 from nets.torsos import new_torso, product
 
@@ -357,7 +357,7 @@ def from_bytes(content: bytes, like: PyTree) -> PyTree:
     """
     try:
         arrays = dict(np.load(io.BytesIO(content)))
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (*DAMAGED_ARRAYS, TypeError) as error:
         raise ValueError(f"this is no .npz file, or a damaged one: {error}") from None
     leaves = []
     for path, leaf in _leaves(like):
@@ -367,6 +367,23 @@ def from_bytes(content: bytes, like: PyTree) -> PyTree:
             raise ValueError(f"parameter {name} {shape}; it must have shape {leaf.shape}")
         leaves.append(jnp.asarray(arrays[name], leaf.dtype))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def read_params(path: pathlib.Path, like: PyTree) -> PyTree:
+    """Reads the parameters in a file of `to_bytes`, with the structure of `like`.
+
+    Args:
+      path: of the file.
+      like: parameters of a network of the same sizes.
+
+    Raises:
+      ValueError: the file is damaged, or of another network; names it.
+      OSError: the file cannot be read.
+    """
+    try:
+        return from_bytes(path.read_bytes(), like)
+    except ValueError as error:
+        raise ValueError(f"{path} does not fit: {error}") from None
 
 
 def _leaves(params):

@@ -1,6 +1,7 @@
 """The benchmark of accelerators: turns at the device, and who has none."""
 
 import dataclasses
+import sys
 import threading
 
 import pytest
@@ -51,6 +52,16 @@ def test_who_has_not_compiled_or_fails_has_no_turn(monkeypatch):
     failures = ["", "", "failed: no room", "had not compiled when the turns began"]
     assert [row.failure for row in rows] == failures
     assert rows[0].median("compile_seconds") == 3.0
+
+
+def test_a_program_whose_tables_cannot_be_made_is_left_out(monkeypatch):
+    monkeypatch.setattr(accelerator, "MeasuringProcess", Process)
+    monkeypatch.setattr(sys, "executable", "false")
+    name = next(name for name, program in PROGRAMS.items() if program.abstraction)
+    config = dataclasses.replace(PRESETS["smoke"], cases=(Case(program=name, batch=1),))
+    (row,) = accelerator.measure_all(config, lambda rows: None)
+    assert row.rates == []
+    assert row.failure.startswith("the tables of ")
 
 
 def test_no_turn_begins_when_the_minutes_are_over(monkeypatch):

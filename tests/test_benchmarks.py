@@ -4,6 +4,8 @@ import csv
 import importlib
 import inspect
 import os
+import threading
+from unittest import mock
 
 import jax
 import numpy as np
@@ -264,6 +266,22 @@ def test_a_turn_that_crashes_or_takes_too_long_says_so(tmp_path, monkeypatch):
         assert process.measure() == {}
         with pytest.raises(ValueError, match="capped: over 5 s"):
             process.measure()
+
+
+def test_an_interrupted_turn_leaves_no_timer(tmp_path, monkeypatch):
+    """A timer that goes on would keep Python from ending."""
+    waiting = threading.active_count()
+    options = {"time_limit": 600.0, "folder": tmp_path, "monkeypatch": monkeypatch}
+    with measuring("    yield {}\n", {}, **options) as process:
+        monkeypatch.setattr(process._process, "stdout", mock.Mock())
+        process._process.stdout.readline.side_effect = KeyboardInterrupt
+        with pytest.raises(KeyboardInterrupt):
+            process.measure()
+        monkeypatch.undo()
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join(5)
+    assert threading.active_count() == waiting
 
 
 def test_bandwidth_is_measured():

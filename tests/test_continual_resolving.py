@@ -28,7 +28,7 @@ from solvers.search import (
 from solvers.search.agent_exploitability import Chain, agents, longest_path
 from solvers.search.exact_below_belief import expand_all
 from solvers.search.forest import NUMBER
-from solvers.search.search_state import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
+from solvers.search.search_state import NO_RESOLVER, NO_STEP, Gadget, GrowingTreeCfr, Problem
 from solvers.sequence_form import build_sequence_form
 
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=8, max_path=2)
@@ -170,8 +170,7 @@ def test_range_that_goes_on(by_policies):
     expected = table.down(problem.state, child, began, readouts.average_policy(search))
     np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
 
-    begun = jax.jit(functools.partial(growing_tree_cfr.begin, settings=settings))
-    gadget = begun(table, problem=problem).gadget
+    gadget = Gadget(regret=(jnp.zeros((2, 3)),) * 2, follow=(jnp.full(3, 0.5),) * 2)
     mixed = regret_phase.root_reach(table, problem, gadget, settings=settings)[0]
     follow, before = (0.5, [1, 1 / 2, 1 / 4]) if by_policies else (1 / 3, [4 / 7, 2 / 7, 1 / 7])
     np.testing.assert_allclose(mixed, 0.25 * follow + 0.75 * np.array(before), rtol=1e-5)

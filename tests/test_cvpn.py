@@ -281,9 +281,11 @@ def test_damaged_files_are_refused(damage):
         cvpn.from_bytes(damage(cvpn.to_bytes(params)), params)
 
 
-def test_a_byte_that_changed_is_noticed():
+@pytest.mark.parametrize("place", ["in an array", "how an array is compressed"])
+def test_a_byte_that_changed_is_noticed(place):
     _, params = evaluator()
     content = bytearray(cvpn.to_bytes(params))
-    content[len(content) // 2] ^= 255
+    directory = content.rindex(b"PK\1\2")  # of the last array, in the zip file's directory
+    content[len(content) // 2 if place == "in an array" else directory + 10] ^= 255
     with pytest.raises(ValueError, match=r"this is no .npz file, or a damaged one:"):
         cvpn.from_bytes(bytes(content), params)

@@ -30,9 +30,9 @@ def test_numbers_are_speeds_and_how_they_compare():
 def test_operations_are_two_for_each_weight_and_field():
     torso = networks.TASKS["small"].build("float32")
     blocks = 9 * 2 * 4 + 2 * 9 * 4 * 4 + 4 * 4  # weights of all convolutions
-    assert networks.operations(torso) == 2 * 9 * blocks + 2 * 36 * 4
+    assert networks.operations_of(torso) == 2 * 9 * blocks + 2 * 36 * 4
     dense = networks.TASKS["London, 6 layers of 512"].build("bfloat16")
-    assert networks.operations(dense) == 2 * (1223 * 512 + 5 * 512 * 512)
+    assert networks.operations_of(dense) == 2 * (1223 * 512 + 5 * 512 * 512)
 
 
 @pytest.mark.slow

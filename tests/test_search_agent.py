@@ -1,5 +1,6 @@
 """Search agents as state machines: the same searches as the measured agents make."""
 
+import dataclasses
 import functools
 
 import chex
@@ -100,6 +101,14 @@ def goals(listing, player, count):
     """Decisions of `player`, the last of the listing and others spread over it."""
     mine = np.flatnonzero(np.asarray(listing.actor) == player)
     return mine[np.unique(np.linspace(0, len(mine) - 1, count).astype(int))]
+
+
+def test_agents_keep_no_log_of_queries():
+    _, table, _ = compiled("kuhn_poker")
+    logging = dataclasses.replace(SETTINGS, logged_queries=3)
+    start = search_agent.init(table, 0, settings=logging)
+    after, _ = search_agent.think(table, None, jax.random.key(0), start, settings=logging)
+    assert after.search.log is None
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_steps_are_pages_of_nodes_and_terminals_chunks_and_blocks():
         for pages in (forest.pages, forest.terminals)
     )
     chunks = np.ceil(int(forest.num_leaves) / layout.chunk)
-    blocks = sum(np.ceil(int(own.count) / layout.block) for own in forest.decisions)
+    blocks = sum(np.ceil(int(own.count) / layout.page) for own in forest.decisions)
     assert ends > 1
     assert steps["iterate_steps"] == 2 * nodes + ends + chunks + blocks
     assert 1 < steps["simulate_steps"] <= layout.levels  # of the longest walk

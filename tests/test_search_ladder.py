@@ -12,7 +12,7 @@ from experiments.harness import kept_file, results
 from experiments.perfect_information import published_elo, search_ladder, search_matches
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.simulation_pace import simulation_pace
-from experiments.perfect_information.trained_players import last_network
+from experiments.perfect_information.trained_players import last_network, trained_networks
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior
 from solvers.perfect_information import matches
@@ -139,6 +139,16 @@ def test_networks_are_the_last_of_a_seed_or_of_the_only_one(tmp_path, finished):
         assert last_network(str(folder), 1) == expected
     with pytest.raises(ValueError, match="must be a folder of a run of training, with networks"):
         last_network(str(tmp_path), 0)
+
+
+def test_a_run_whose_first_seed_is_in_training_has_no_network_yet(tmp_path):
+    kept_file.write(tmp_path / "checkpoint" / "config.json", {"seeds": 3})
+    (tmp_path / "networks").mkdir()
+    results.write_file(tmp_path / "networks" / "0-25.npz", b"")
+    with pytest.raises(ValueError, match="the training of its first seed has not ended"):
+        trained_networks(str(tmp_path))
+    results.write_file(tmp_path / "networks" / "0.npz", b"")
+    assert trained_networks(str(tmp_path)) == 1
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ def test_training_begins_with_the_network_of_another_run(tmp_path, monkeypatch):
     chex.assert_trees_all_equal(begun[0], read_student(trained).params(2_400))
     agent = dataclasses.replace(sog_pimbot.PRESETS["cpu"], start_steps=2_400)
     assert sog_pimbot._name(agent, 0, 100, 480) == "SoG(100,1), 2,400 steps"
-    with pytest.raises(ValueError, match="is not the run's network"):
+    with pytest.raises(ValueError, match="does not fit"):
         sog_london.configure(sog_london.PRESETS["cpu"], options)
     with pytest.raises(ValueError, match=r"start: agent=.*none must be the folder of a run"):
         sog_london.configure(stations, dataclasses.replace(options, start=tmp_path / "none"))

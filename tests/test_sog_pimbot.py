@@ -190,7 +190,7 @@ def test_networks_are_looked_at_before_anything_is_written(tmp_path, capsys, ste
     command = ["sog_pimbot", "--preset", "cpu_training", "--agent", str(trained), "--out", str(out)]
     assert cli.main(command) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert f"{step}.npz is not the run's network: " in said
+    assert f"{step}.npz does not fit: " in said
     assert f"its run has game={GAME}, network=mlp, width=8, depth=1, dtype=bfloat16" in said
     assert ("damaged" if damaged else "must have shape") in said
     assert not out.exists()

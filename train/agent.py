@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxgames.beliefs.listing import Listing, list_public_states
 from jaxgames.beliefs.table import BeliefTable
 from jaxgames.core import Game
+from jaxgames.files import write_file
 from jaxgames.game_tree import GameTree, enumerate_game
 from jaxgames.registry import make
 from nets import cvpn
@@ -73,7 +74,7 @@ class TrainedAgent:
     table: BeliefTable  # the game at the level of beliefs, which is what the agent searches
     params: PyTree  # of the network, from `nnx.split`
     settings: GrowingTreeCfr  # of its searches
-    own_decisions_only: bool = False  # where it searches: or at the opponent's decisions too
+    own_decisions_only: bool = False  # when measured: or it searches at the opponent's too
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # how it was made
 
     @property
@@ -191,9 +192,9 @@ class TrainedAgent:
         if (folder / RESULT_FILE).exists():
             raise ValueError(f"{folder} holds a {RESULT_FILE} already; allowed: a new folder")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / NETWORK_FILE).write_bytes(cvpn.to_bytes(self.params))
+        write_file(folder / NETWORK_FILE, cvpn.to_bytes(self.params))
         result = {"experiment": "student_of_games", "config": dict(self.config)}
-        (folder / RESULT_FILE).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_file(folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
 
     def __str__(self) -> str:
         count = sum(leaf.size for leaf in jax.tree.leaves(self.params))
@@ -333,7 +334,7 @@ def load_agent(
     _, params, settings = _network_and_search(config, table)
     if trained:
         try:
-            params = _read_params(folder / NETWORK_FILE, params)
+            params = cvpn.read_params(folder / NETWORK_FILE, params)
         except ValueError as error:
             sizes = ", ".join(f"{name}={config[name]}" for name in ("game", "width", "depth"))
             raise ValueError(f"{error}, by {sizes} of {RESULT_FILE}") from None
@@ -406,10 +407,3 @@ def _read_config(folder: pathlib.Path) -> dict[str, Any]:
             f" {', '.join(missing)}"
         )
     return config
-
-
-def _read_params(path: pathlib.Path, like: PyTree) -> PyTree:
-    try:
-        return cvpn.from_bytes(path.read_bytes(), like)
-    except ValueError as error:
-        raise ValueError(f"{path} does not fit: {error}") from None

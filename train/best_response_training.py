@@ -68,6 +68,7 @@ from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
+from train.losses import weighted_mean
 from train.rl.environment import Environment
 
 # network(features [B, F]) -> values [B], logits [B, A]
@@ -382,12 +383,7 @@ def response_loss(
     log_prior = jax.nn.log_softmax(jnp.where(batch.legal, logits, -1e9))
     entropy = -jnp.sum(jnp.where(batch.legal, batch.policy * log_prior, 0), axis=-1)
     parts = {
-        "values": _weighted_mean((values - batch.value) ** 2, batch.value_weight),
-        "policy": _weighted_mean(entropy, batch.policy_weight),
+        "values": weighted_mean((values - batch.value) ** 2, batch.value_weight),
+        "policy": weighted_mean(entropy, batch.policy_weight),
     }
     return value_weight * parts["values"] + policy_weight * parts["policy"], parts
-
-
-def _weighted_mean(values, weights):
-    """The mean of `values` by `weights`; 0 if all weights are 0."""
-    return jnp.sum(values * weights) / jnp.maximum(jnp.sum(weights), 1e-9)

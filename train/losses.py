@@ -47,8 +47,8 @@ def loss(
     ranges = jax.vmap(lambda rows, reach: normalised(reached(rows, reach)))(batch.rows, batch.reach)
     values, logits = network(batch.features, ranges)
     parts = {
-        "values": _mean(jax.vmap(value_loss)(values, batch), batch.value_weight),
-        "policy": _mean(jax.vmap(policy_loss)(logits, batch), batch.policy_weight),
+        "values": weighted_mean(jax.vmap(value_loss)(values, batch), batch.value_weight),
+        "policy": weighted_mean(jax.vmap(policy_loss)(logits, batch), batch.policy_weight),
     }
     return value_weight * parts["values"] + policy_weight * parts["policy"], parts
 
@@ -78,6 +78,7 @@ def policy_loss(logits: Policy, example: Example) -> Float[Array, ""]:
     return loss
 
 
-def _mean(losses, weights):
+def weighted_mean(losses: Float[Array, " B"], weights: Float[Array, " B"]) -> Float[Array, ""]:
+    """The mean of losses by weights; 0 if all weights are 0."""
     total = jnp.sum(weights)
     return jnp.sum(losses * weights) / jnp.where(total == 0, 1, total)

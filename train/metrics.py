@@ -10,6 +10,8 @@ from pathlib import Path
 import jax
 from jaxtyping import Array
 
+from jaxgames.files import write_file
+
 METRICS_FILE = "metrics.jsonl"
 
 
@@ -30,7 +32,7 @@ class MetricsWriter:
         path = Path(folder) / METRICS_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = [line for line in _lines(path) if json.loads(line)["step"] < step]
-        path.write_text("".join(kept), encoding="utf-8")
+        write_file(path, "".join(kept))
         self._file = path.open("a", encoding="utf-8")
         self._board = tensorboardX.SummaryWriter(str(folder), purge_step=step, flush_secs=10)
 

@@ -173,7 +173,9 @@ def _make_tables(text, board) -> None:
         f"bucket_tables(CardAbstraction.parse({text!r}), board={board!r})"
     )
     with _ONE_AT_A_TIME:  # programs with the same tables find them in the cache
-        subprocess.run([sys.executable, "-c", program], cwd=results.ROOT, check=True)
+        made = subprocess.run([sys.executable, "-c", program], cwd=results.ROOT, check=False)
+    if made.returncode:
+        raise ValueError(f"the tables of {text} could not be made: exit status {made.returncode}")
 
 
 def _compiled(config, case, processes) -> tuple[MeasuringProcess, dict[str, Any]]:

@@ -22,6 +22,7 @@ from rich.table import Table
 from experiments.benchmarks.benchmark import Benchmark
 from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.measurements import sample_searches
+from experiments.benchmarks.network_time import layers, operations
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import (
     Row,
@@ -193,15 +194,9 @@ def _shown(config, rows) -> Table:
     return text_table("Networks by the precision of factors", headings, lines, labels=2)
 
 
-def operations(torso: nnx.Module) -> int:
-    """Multiplications and additions in the products of a torso, for one position: two for each
-    weight of a dense layer, and for each weight of a convolution and field of the board."""
-    fields = torso.board[0] * torso.board[1] if hasattr(torso, "board") else 1
-    count = 0
-    for kernel in jax.tree.leaves(nnx.state(torso, nnx.Param)):
-        if kernel.ndim >= 2:
-            count += 2 * kernel.size * (fields if kernel.ndim == 4 else 1)
-    return count
+def operations_of(torso: nnx.Module) -> int:
+    """Floating-point operations of a torso for one position."""
+    return operations(layers(nnx.state(torso, nnx.Param), getattr(torso, "board", None)))
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
@@ -250,7 +245,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         jax.jit(functools.partial(outputs, g))(params, inputs) for g in (graph, exact)
     )
     report(rounding=float(jnp.linalg.norm(found - expected) / jnp.linalg.norm(expected)))
-    report(operations=operations(task.build(dtype)), peak=_product_rate(dtype, job))
+    report(operations=operations_of(task.build(dtype)), peak=_product_rate(dtype, job))
 
 
 def _product_rate(dtype, job):

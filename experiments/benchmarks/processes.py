@@ -95,11 +95,13 @@ class MeasuringProcess(contextlib.AbstractContextManager):
 
         limit = threading.Timer(self._time_limit, stop)
         limit.start()
-        with contextlib.suppress(BrokenPipeError):  # a process that failed is seen below
-            self._process.stdin.write(b"\n")
-            self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        limit.cancel()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # a process that failed is seen below
+                self._process.stdin.write(b"\n")
+                self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        finally:  # also after Ctrl-C, which would wait for the timer otherwise
+            limit.cancel()
         if line.endswith(b"\n"):
             return json.loads(line)
         code = self._process.wait()

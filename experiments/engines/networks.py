@@ -19,7 +19,7 @@ def load_value_prior(
 ) -> tuple[value_prior.ValuePriorEvaluator, PyTree]:
     """The evaluator and the parameters of AlphaZero's network; see `load_cvpn`."""
     graph, params = nnx.split(value_prior.new_value_prior(game, seed=0, **_sizes(path)))
-    return value_prior.ValuePriorEvaluator(graph), _params(path, params, game)
+    return value_prior.ValuePriorEvaluator(graph), cvpn.read_params(path, params)
 
 
 def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator, PyTree]:
@@ -39,7 +39,7 @@ def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator,
     graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, **_sizes(path)))
     temperature = _config(path).get("temperature", 1.0)  # of the prior in training
     evaluate = cvpn.CvpnEvaluator(graph, temperature=temperature)
-    return evaluate, _params(path, params, game)
+    return evaluate, cvpn.read_params(path, params)
 
 
 def _config(path: pathlib.Path) -> dict[str, Any]:
@@ -54,10 +54,3 @@ def _sizes(path: pathlib.Path) -> dict[str, Any]:
             f"the run in {path.parent.parent} says nothing of {missing} of its network"
         )
     return {name: config[name] for name in names}
-
-
-def _params(path, like, game):
-    try:
-        return cvpn.from_bytes(path.read_bytes(), like)
-    except ValueError as error:
-        raise ValueError(f"{path} is no network for {game.name}: {error}") from None

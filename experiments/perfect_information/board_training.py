@@ -191,8 +191,8 @@ class _Networks:
     def after(self, step: int) -> PyTree:
         """The parameters after a measured step that was reached."""
         if step not in self._params:
-            content = network_file(self._run.out, step).read_bytes()
-            self._params[step] = cvpn.from_bytes(content, self._student.trainee.params)
+            path = network_file(self._run.out, step)
+            self._params[step] = cvpn.read_params(path, self._student.trainee.params)
         return self._params[step]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,16 +12,14 @@ from flax import nnx
 from experiments.harness.runs import Run
 from experiments.perfect_information.simulation_pace import simulation_pace
 from experiments.perfect_information.student import Choose, Student, network_sizes
-from experiments.student_of_games.training_run import Trainee
+from experiments.student_of_games.training_run import student
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn
 from nets.cvpn import CvpnEvaluator
-from solvers.device_batches import on_each_device
 from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
 from solvers.perfect_information.positions import legal_actions
 from solvers.search import continual_resolving
 from solvers.search.search_state import GrowingTreeCfr
-from train import student_of_games_training
 from train.student_of_games_training import StudentOfGamesSettings
 
 
@@ -46,17 +43,10 @@ def sog_student(
     """
     config = run.config
     network = cvpn.new_cvpn(game, seed=seed, **network_sizes(config))
-    graph, params = nnx.split(network)
-    settings = settings_of(_search(CvpnEvaluator(graph), config.training_simulations))
-    common = dict(settings=settings, mesh=run.mesh)
-    state = student_of_games_training.init(game, params, jax.random.key(seed), **common)
-    placed = on_each_device(game, run.mesh)
-
-    def step(state: Any) -> Any:
-        return student_of_games_training.train_step(placed, graph, state, **common)
-
+    evaluate = CvpnEvaluator(nnx.graphdef(network))
+    settings = settings_of(_search(evaluate, config.training_simulations))
     return Student(
-        trainee=Trainee(state, step, run, name=name),
+        trainee=student(game, network, settings, run, seed=seed, name=name),
         agent=functools.partial(_agent, settings.search.evaluate),
         alone=_alone(game, settings.search.evaluate),
     )

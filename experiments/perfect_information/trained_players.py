@@ -66,7 +66,10 @@ def trained_networks(folder: str) -> int:
     names = {*_names(folder)}
     if "seeds" not in runs.read_config(pathlib.Path(folder)):
         return 1
-    return next(seed for seed in itertools.count() if str(seed) not in names)
+    trained = next(seed for seed in itertools.count() if str(seed) not in names)
+    if not trained:
+        raise ValueError(f"{folder}: the training of its first seed has not ended")
+    return trained
 
 
 def last_network(folder: str, seed: int) -> str:

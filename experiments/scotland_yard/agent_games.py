@@ -37,7 +37,7 @@ def student_player(
     beliefs: ScotlandYardBeliefs, params: PyTree, search: GrowingTreeCfr
 ) -> SearchMatchAgent:
     """An agent that searches at its own decisions, with room for the paths between them."""
-    settings = dataclasses.replace(search, max_path=room_for_paths(beliefs), logged_queries=0)
+    settings = dataclasses.replace(search, max_path=room_for_paths(beliefs))
     return SearchMatchAgent(beliefs=beliefs, params=params, settings=settings)
 
 

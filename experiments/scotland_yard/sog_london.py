@@ -37,7 +37,6 @@ from experiments.scotland_yard.agent_games import (
 )
 from experiments.scotland_yard.trained_students import (
     new_network,
-    read_params,
     read_student,
 )
 from experiments.student_of_games.training_run import LOG, READINGS, student
@@ -232,7 +231,7 @@ def _first_network(beliefs, config):
     folder = pathlib.Path(config.start)
     graph, params = nnx.split(network)
     path = network_file(folder, read_student(folder).steps[-1])
-    return nnx.merge(graph, read_params(path, params))
+    return nnx.merge(graph, cvpn.read_params(path, params))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -330,7 +329,9 @@ def compute(run: Run) -> Outcome:
         return network_file(run.out, step)
 
     def measure(step: int, opponent: int, role: str) -> Iterator[Measured]:
-        player = student_player(beliefs, read_params(network_after(step), like), settings.search)
+        player = student_player(
+            beliefs, cvpn.read_params(network_after(step), like), settings.search
+        )
         games = Games(
             title=f"step {step:,}, {role}, PimBot({opponent})",
             number=config.games,

@@ -68,7 +68,7 @@ class TrainedStudent:
           OSError: the file cannot be read.
         """
         try:
-            return read_params(network_file(self.folder, step), self._network[1])
+            return cvpn.read_params(network_file(self.folder, step), self._network[1])
         except ValueError as error:
             sizes = ", ".join(f"{name}={self.config[name]}" for name in ("game", *_SIZES))
             raise ValueError(f"{error}; its run has {sizes}") from None
@@ -116,23 +116,6 @@ def new_network(
     sizes = {name: config[name] for name in ("width", "depth", "dtype")}
     new = new_station_network if config["network"] == "stations" else cvpn.new_cvpn
     return new(beliefs, seed=seed, **sizes)
-
-
-def read_params(path: pathlib.Path, like: PyTree) -> PyTree:
-    """The parameters in a file of the folder `NETWORKS`.
-
-    Args:
-      path: of the file.
-      like: parameters of a network of the same sizes.
-
-    Raises:
-      ValueError: the file is damaged, or of another network; names it.
-      OSError: the file cannot be read.
-    """
-    try:
-        return cvpn.from_bytes(path.read_bytes(), like)
-    except ValueError as error:
-        raise ValueError(f"{path} is not the run's network: {error}") from None
 
 
 def trained_player(folder: pathlib.Path, game: ScotlandYard, simulations: int) -> SearchMatchAgent:

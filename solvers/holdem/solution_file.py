@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import os
 import pathlib
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgames.files import DAMAGED_ARRAYS
+from jaxgames.files import DAMAGED_ARRAYS, write_file
 from jaxgames.holdem.bet_sizes import BetSize, BetSizes
 from jaxgames.holdem.betting_tree import BettingAbstraction, BettingTree
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
@@ -58,12 +57,7 @@ def save_solution(path: pathlib.Path | str, tree: HoldemTree, policy: Policy) ->
     }
     content = io.BytesIO()
     np.savez_compressed(content, text=np.array(json.dumps(text)), **arrays)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content.getvalue())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(path, content.getvalue())
 
 
 def load_solution(path: pathlib.Path | str) -> tuple[HoldemTree, Policy]:

@@ -33,8 +33,8 @@ NOTHING = -1  # no node
 CHANCE_KIND = 2  # kinds of nodes: player 0 acts, player 1 acts, chance moves
 KINDS = 3
 # columns of `links`: where the reach of a place comes from, and where the place belongs
-SOURCE, FACTOR_0, FACTOR_1, PARENT, CHILD, SEARCH, DEPTH, NUMBER, MAPPED = range(9)
-LINKS = 9
+SOURCE, FACTOR_0, FACTOR_1, PARENT, CHILD, DEPTH, NUMBER, MAPPED = range(8)
+LINKS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,6 @@ class Layout:
     action_of_child: tuple[int, ...]  # where a straight decision's children come from
     levels: int  # depths of nodes
     page: int  # C places
-    block: int  # G decisions
     chunk: int  # leaves that are evaluated at once
     terminal_kinds: int
     most_terminals: int  # of a search
@@ -123,14 +122,14 @@ class Layout:
     def room(self) -> tuple[int, int]:
         """T', the lengths of both players' tables of decisions: the last ones are for writing B at
         a time, and the very last is 1 everywhere in the tables of policies."""
-        spare = _rounded(self.batch + 1, self.block)
+        spare = _rounded(self.batch + 1, self.page)
         first, second = self.most_decisions
         return first + spare, second + spare
 
     @property
     def most_decisions(self) -> tuple[int, int]:
         """The decisions of either player that there may be, all searches together, in blocks."""
-        first, second = (_rounded(self.batch * most, self.block) for most in self.decisions)
+        first, second = (_rounded(self.batch * most, self.page) for most in self.decisions)
         return first, second
 
     @property

@@ -28,7 +28,6 @@ from solvers.search.forest import (
     NOTHING,
     NUMBER,
     PARENT,
-    SEARCH,
     SOURCE,
     Forest,
     Layout,
@@ -98,7 +97,7 @@ def add_roots(
       The forest, and the places of the roots.
     """
     searches = jnp.arange(layout.batch, dtype=jnp.int32)
-    links = jnp.zeros((layout.batch, LINKS), jnp.int32).at[:, SEARCH].set(searches)
+    links = jnp.zeros((layout.batch, LINKS), jnp.int32)
     links = links.at[:, SOURCE].set(layout.first_root + searches)
     ones = jnp.array([room - 1 for room in layout.room], jnp.int32)
     links = links.at[:, jnp.array([FACTOR_0, FACTOR_1])].set(ones)
@@ -413,7 +412,6 @@ def _links_below(layout, place, links, kind, child):
         FACTOR_1: factors[1],
         PARENT: place[:, None],
         CHILD: child,
-        SEARCH: links[:, SEARCH, None],
         DEPTH: links[:, DEPTH, None] + 1,
     }
     columns = [jnp.broadcast_to(given.get(c, 0), child.shape) for c in range(LINKS)]

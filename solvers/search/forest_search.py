@@ -68,7 +68,6 @@ def layout_of(
         action_of_child=game.action_of_child,
         levels=min(game.max_depth + 1, nodes),
         page=page,
-        block=page,
         chunk=chunk,
         terminal_kinds=game.terminal_kinds,
         most_terminals=ends,
@@ -233,7 +232,6 @@ def finish(state: Searches) -> Search:
     return Search(
         problem=state.problem,
         tree=tree,
-        gadget=state.gadget,
         target=forest.index[state.target],
         reach=reach_of(forest, state.target),
         iterations=every(state.iterations),

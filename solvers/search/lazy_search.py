@@ -7,7 +7,8 @@ them. An iteration costs as much as there are places, however many actions the g
 
 With one row for each player, what happened on the way to a state says nothing about it, and the
 gadget of a re-solved subgame would only scale a player's values. So a tree begins at the state that
-the search acts at, and there is no gadget.
+the search acts at, and there is no gadget. PUCT's bonus counts the simulation that added a node as
+one of the walks through it, so that priors matter to the first walk; in other trees they do not.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from solvers.search import lazy_at_once, lazy_steps
 from solvers.search.lazy_layout import LazyLayout, lazy_layout
 from solvers.search.lazy_trees import add_children, best_actions, plant
 from solvers.search.query_log import with_new_calls
-from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search, Searches
+from solvers.search.search_state import NO_STEP, GrowingTreeCfr, Problem, Search, Searches
 from solvers.search.search_tree import LEAF, LazyTree, choose
 
 _ROOT_CHUNK = 8  # children of a root that are valued at a time, at most
@@ -75,10 +76,7 @@ def start(
         layout=layout,
         problem=problems,
         forest=trees,
-        gadget=Gadget(
-            regret=tuple(jnp.zeros((batch, 2, 1), dtype) for _ in range(2)),
-            follow=tuple(jnp.full((batch, 1), 0.5, dtype) for _ in range(2)),
-        ),
+        gadget=None,
         target=layout.roots,
         iterations=jnp.int32(0),
         total=jnp.zeros((), dtype),
@@ -310,7 +308,6 @@ def finish(state: Searches) -> Search:
     return Search(
         problem=state.problem,
         tree=tree,
-        gadget=state.gadget,
         target=jnp.zeros(layout.batch, jnp.int32),
         reach=tuple(x[state.target][:, None] for x in trees.reach),
         iterations=every(state.iterations),

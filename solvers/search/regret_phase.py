@@ -122,7 +122,7 @@ def learnt(forest: Forest, layout: Layout, weight: Array, step: Array, settings:
 
 def _learnt(forest, layout, player, weight, step, settings):
     tables = forest.decisions[player]
-    count = layout.most_decisions[player] if layout.together else layout.block
+    count = layout.most_decisions[player] if layout.together else layout.page
     actions, rows = layout.actions[player], layout.rows[player]
     values, reach = forest.values[player], forest.reach[player]
     once = jnp.minimum(tables.count, 1)  # 1, which the compiler does not know

@@ -68,7 +68,7 @@ def init(
     """
     sizes = dict(max_path=settings.max_path, dtype=dtype)
     problem = continual_resolving.first_problem(game, root=root, **sizes)
-    unlearnt = dataclasses.replace(settings, evaluate=leaf_evaluators.zero)
+    unlearnt = dataclasses.replace(_without_log(settings), evaluate=leaf_evaluators.zero)
     return SearchAgentState(
         player=jnp.asarray(player, jnp.int32),
         public=problem.state,
@@ -159,7 +159,9 @@ def think(
         by_policies=settings.range_by_policies,
     )
     problem, played = choose(state.searched, later, (first, first.reach))
-    search = growing_tree_cfr.search(game, params, key, problem=problem, settings=settings)
+    search = growing_tree_cfr.search(
+        game, params, key, problem=problem, settings=_without_log(settings)
+    )
     search = choose(again, state.search, search)
     after = state.replace(
         path=jnp.full_like(state.path, NO_STEP),
@@ -211,6 +213,11 @@ def act(
 def _draw(key, policy, player, row, threshold):
     policy = readouts.without_rare(readouts.policy_in_row(policy, player, row), threshold)
     return expansion_phase.sample(jax.random.uniform(key, (), policy.dtype), policy), policy
+
+
+def _without_log(settings):
+    """An agent keeps its searches, and needs no queries of them."""
+    return dataclasses.replace(settings, logged_queries=0)
 
 
 def _steps(state):

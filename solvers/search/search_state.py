@@ -175,7 +175,6 @@ class Search:
 
     problem: Problem
     tree: SearchTree | LazyTree
-    gadget: Gadget
     target: Array  # [] int32 the node at which the search acts
     reach: tuple[Array, Array]  # [N] own reaches of both players there, in the last iteration
     iterations: Array  # [] int32 of CFR
@@ -190,7 +189,7 @@ class Searches:
     layout: Any = flax.struct.field(pytree_node=False)  # forest.Layout, or lazy_layout.LazyLayout
     problem: Problem  # [B, ...]
     forest: Any  # forest.Forest, or lazy_trees.LazyTrees
-    gadget: Gadget  # [B, ...]
+    gadget: Gadget | None  # [B, ...]; None: trees of LazyTrees have no gadget
     target: Array  # [B] int32 the places of the nodes at which the searches act
     iterations: Array  # [] int32 of CFR so far
     total: Array  # [] sum of the iterations' weights
