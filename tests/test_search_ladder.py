@@ -11,7 +11,7 @@ from experiments import cli
 from experiments.harness import kept_file, results
 from experiments.perfect_information import published_elo, search_ladder, search_matches
 from experiments.perfect_information.paired_matches import Pair
-from experiments.perfect_information.simulation_pace import simulation_pace
+from experiments.perfect_information.student_search import simulation_pace
 from experiments.perfect_information.trained_players import last_network, trained_networks
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior

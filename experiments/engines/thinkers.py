@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from experiments.engines import networks
-from experiments.perfect_information.simulation_pace import simulation_pace
+from experiments.perfect_information.student_search import simulation_pace, student_search
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 from jaxgames.registry import unknown
 from solvers.perfect_information import alphazero_search, puct_tree
@@ -116,13 +116,8 @@ class StudentOfGamesThinker:
             self._evaluate, self._params = networks.load_cvpn(network, game)
 
     def think(self, position, *, simulations, seed):
-        settings = GrowingTreeCfr(
-            self._evaluate,
-            simulations=_capacity(simulations),
-            pace=simulation_pace(simulations),
-            max_path=1,
-            expand=1,
-        )
+        pace = simulation_pace(simulations)
+        settings = student_search(self._evaluate, _capacity(simulations), pace=pace)
         keys = jax.random.split(jax.random.key(seed), 1)
         state = _start(self._game, self._params, position, settings=settings)
         seat = (int(position.pgx.current_player) - int(self._game.first)) % 2

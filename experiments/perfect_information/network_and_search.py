@@ -17,7 +17,7 @@ from experiments.perfect_information import move_quality, paired_matches, sog_st
 from experiments.perfect_information.connect_four_positions import Positions, read_positions
 from experiments.perfect_information.connect_four_training import GAME as SCORED
 from experiments.perfect_information.paired_matches import Pair
-from experiments.perfect_information.simulation_pace import simulation_pace
+from experiments.perfect_information.student_search import simulation_pace
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,

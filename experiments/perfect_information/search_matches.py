@@ -8,7 +8,7 @@ import itertools
 from experiments.harness.runs import Run
 from experiments.perfect_information import paired_matches
 from experiments.perfect_information.paired_matches import Pair
-from experiments.perfect_information.simulation_pace import simulation_pace
+from experiments.perfect_information.student_search import simulation_pace
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,

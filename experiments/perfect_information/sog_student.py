@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from experiments.harness.runs import Run
-from experiments.perfect_information.simulation_pace import simulation_pace
 from experiments.perfect_information.student import Choose, Student, network_sizes
+from experiments.perfect_information.student_search import simulation_pace, student_search
 from experiments.student_of_games.training_run import student
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn
@@ -44,18 +44,12 @@ def sog_student(
     config = run.config
     network = cvpn.new_cvpn(game, seed=seed, **network_sizes(config))
     evaluate = CvpnEvaluator(nnx.graphdef(network))
-    settings = settings_of(_search(evaluate, config.training_simulations))
+    settings = settings_of(student_search(evaluate, config.training_simulations))
     return Student(
         trainee=student(game, network, settings, run, seed=seed, name=name),
         agent=functools.partial(_agent, settings.search.evaluate),
         alone=_alone(game, settings.search.evaluate),
     )
-
-
-def _search(evaluate, simulations):
-    """The paper's searches: k = 1 child at a time, and c = 10 where there are many simulations."""
-    pace = simulation_pace(simulations)
-    return GrowingTreeCfr(evaluate, simulations=simulations, pace=pace, max_path=1, expand=1)
 
 
 def evaluations(game: BeliefGame, simulations: int, *, expand: int = 1) -> int:
@@ -66,7 +60,7 @@ def evaluations(game: BeliefGame, simulations: int, *, expand: int = 1) -> int:
 
 def _agent(evaluate, params, simulations) -> GrowingTreeAgent:
     """Plays the likeliest move of its searches."""
-    return GrowingTreeAgent(params=params, settings=_search(evaluate, simulations))
+    return GrowingTreeAgent(params=params, settings=student_search(evaluate, simulations))
 
 
 def _alone(game, evaluate) -> Choose:

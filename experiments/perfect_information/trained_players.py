@@ -12,14 +12,13 @@ from jaxtyping import PyTree
 from experiments.engines import networks
 from experiments.harness import runs
 from experiments.harness.network_files import NETWORKS, network_file
-from experiments.perfect_information.simulation_pace import simulation_pace
+from experiments.perfect_information.student_search import student_search
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.perfect_information import alphazero_search
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from solvers.perfect_information.evaluators import BeliefEvaluator, PositionEvaluator
 from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
 from solvers.search import leaf_evaluators
-from solvers.search.search_state import GrowingTreeCfr
 
 ALPHAZERO, STUDENT = "AlphaZero", "SoG"
 
@@ -47,13 +46,7 @@ class Network:
           pace: c, simulations for an iteration of CFR; None: the paper's.
           expand: k, children that a new node starts with.
         """
-        settings = GrowingTreeCfr(
-            self.of_beliefs,
-            simulations=simulations,
-            pace=simulation_pace(simulations) if pace is None else pace,
-            max_path=1,
-            expand=expand,
-        )
+        settings = student_search(self.of_beliefs, simulations, pace=pace, expand=expand)
         return GrowingTreeAgent(params=self.params, settings=settings)
 
 
