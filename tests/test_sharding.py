@@ -17,6 +17,7 @@ from xla_flags import QUICK_COMPILATION
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.registry import make
+from solvers import device_batches
 from solvers.search import leaf_evaluators
 from solvers.search.agent_exploitability import agents, composed_policy
 from solvers.search.search_state import GrowingTreeCfr
@@ -132,9 +133,9 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
 def test_sizes_that_devices_cannot_share():
     mesh = data_sharding.data_mesh(jax.devices() * 3)
     with pytest.raises(ValueError, match="episodes=8 must be a multiple of the 3 devices"):
-        data_sharding.check_even({"solves": 6, "episodes": 8}, mesh)
-    data_sharding.check_even({"episodes": 8}, None)
-    split = data_sharding.split_calls(lambda shared, batch: batch, mesh)
+        device_batches.check_even({"solves": 6, "episodes": 8}, mesh)
+    device_batches.check_even({"episodes": 8}, None)
+    split = device_batches.split_calls(lambda shared, batch: batch, mesh)
     with pytest.raises(ValueError, match="batch=4 must be a multiple of the 3 devices"):
         split(None, (jnp.ones((3, 2)), jnp.ones((4, 2))))
     listing = list_public_states(table := belief_table(make("kuhn_poker")))

@@ -30,6 +30,8 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
 from jaxgames.debug import checked
+from solvers import device_batches
+from solvers.device_batches import DATA
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from solvers.perfect_information.duels import Games, GamesUnderWay
@@ -41,7 +43,6 @@ from solvers.perfect_information.positions import (
 from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.best_response_training import ResponseExample, response_loss
-from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 
 
@@ -140,7 +141,7 @@ def init(
     """
     require_perfect_information(game)
     sizes = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
-    data_sharding.check_even({"games": settings.games} | sizes, mesh)
+    device_batches.check_even({"games": settings.games} | sizes, mesh)
 
     def start(game, params, key):
         return AlphaZeroTraining(
@@ -253,7 +254,7 @@ def _targets(returns, values, last, td_steps):
 def _whole_games(game, params, opponent, keys, *, settings, mesh):
     """Plays the learner's games from their first moves to their ends."""
     seats = jnp.arange(settings.games, dtype=jnp.int32) % 2
-    play = data_sharding.split_calls(functools.partial(_play, settings=settings), mesh)
+    play = device_batches.split_calls(functools.partial(_play, settings=settings), mesh)
     games = play((game, params, opponent), (keys, seats))
     values = games.notes.sign * value_targets(games, settings.td_steps)
     won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
@@ -291,7 +292,7 @@ def _new_self_play(game, num_games):
 
 def _going_on(game, params, keys, self_play, *, settings, mesh):
     """Goes on with the learner's games; examples are of those that end."""
-    go_on = data_sharding.split_calls(functools.partial(_go_on, settings=settings), mesh)
+    go_on = device_batches.split_calls(functools.partial(_go_on, settings=settings), mesh)
     self_play, examples, exists, turns = go_on((game, params), (keys, self_play))
     count = jnp.sum(turns.ended, dtype=jnp.int32)
     share = 1 / jnp.maximum(count, 1).astype(jnp.float32)

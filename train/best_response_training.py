@@ -56,6 +56,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.core import TERMINAL, record
 from jaxgames.debug import checked
 from nets.value_prior import ValuePrior
+from solvers import device_batches
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, evaluate_node, search
 from solvers.approximate_best_response.response_game import (
     ResponseGame,
@@ -63,10 +64,10 @@ from solvers.approximate_best_response.response_game import (
     advance,
     begin,
 )
+from solvers.device_batches import DATA
 from solvers.sampling import episodes
 from solvers.value_checks import check_training
 from train import data_sharding, replay
-from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 from train.losses import weighted_mean
 from train.rl.environment import Environment
@@ -215,7 +216,7 @@ def init(
       ValueError: the devices of `mesh` cannot share a size evenly.
     """
     learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
-    data_sharding.check_even({"episodes": settings.episodes} | learner, mesh)
+    device_batches.check_even({"episodes": settings.episodes} | learner, mesh)
     layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
     start = functools.partial(_new_training, settings=settings)
     return jax.jit(start, out_shardings=layout)(environment, response, params, key)
@@ -277,7 +278,7 @@ def train_step(
     key, play_key, learn_key = jax.random.split(state.key, 3)
     advance_all = functools.partial(_advance_all, settings=settings)
     # Self-play: one search and move per game; the examples of finished games go into the replay.
-    episodes, examples, finished, payoffs = data_sharding.split_calls(advance_all, mesh)(
+    episodes, examples, finished, payoffs = device_batches.split_calls(advance_all, mesh)(
         (environment, response, state.learner.params),
         (jax.random.split(play_key, settings.episodes), state.episodes),
     )
@@ -305,7 +306,7 @@ def train_step(
 
 
 def _advance_all(shared, batch, *, settings):
-    """Advances a batch of games, for `data_sharding.split_calls`."""
+    """Advances a batch of games, for `device_batches.split_calls`."""
     environment, response, params = shared
     advance_one = functools.partial(_advance, environment, response, params, settings=settings)
     return jax.vmap(advance_one)(*batch)

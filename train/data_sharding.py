@@ -26,9 +26,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, PyTree
 
-from solvers.device_batches import DATA as DATA
-from solvers.device_batches import check_even as check_even
-from solvers.device_batches import split_calls as split_calls
+from solvers.device_batches import DATA
 
 
 def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:

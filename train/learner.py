@@ -33,8 +33,8 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
+from solvers.device_batches import DATA
 from train import losses
-from train.data_sharding import DATA
 from train.replay import Replay, draw, drawn_examples, lots_of, new_replay, uses_share
 
 OPTIMIZERS = ("adam", "sgd")

@@ -26,8 +26,8 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.core import record
+from solvers.device_batches import DATA
 from train import data_sharding
-from train.data_sharding import DATA
 
 ILLEGAL = -1  # in stored policies, instead of the probability
 _FINEST = 1000  # largest denominator of a number of uses

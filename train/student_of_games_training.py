@@ -22,11 +22,12 @@ from jaxtyping import Array, Key, PyTree
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
 from jaxgames.debug import checked
+from solvers import device_batches
+from solvers.device_batches import DATA
 from solvers.search import continual_resolving, growing_tree_cfr
 from solvers.search.search_state import GrowingTreeCfr
 from solvers.value_checks import check_training
 from train import data_sharding, queries, replay, self_play
-from train.data_sharding import DATA
 from train.examples import Example, blank_example
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 from train.self_play import SelfPlaySettings
@@ -111,7 +112,7 @@ def init(
     learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
     shares = replay.policy_capacities(settings.learner.capacity, settings.learner.policy_shares)
     policies = {f"capacity * policy_shares[{player}]": size for player, size in enumerate(shares)}
-    data_sharding.check_even(sizes | learner | policies, mesh)
+    device_batches.check_even(sizes | learner | policies, mesh)
     layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
     first = functools.partial(_first_state, settings=settings)
     return jax.jit(first, out_shardings=layout)(game, params, key)
@@ -180,7 +181,7 @@ def train_step(
     # 1. One search for every episode and every query that is taken from the queue.
     queue, asked, present = queries.pop(state.queue, settings.solves, mesh=mesh)
     search = functools.partial(_search, settings=settings)
-    played, solved = data_sharding.split_calls(search, mesh)(
+    played, solved = device_batches.split_calls(search, mesh)(
         (game, state.learner.params),
         (
             (

@@ -22,9 +22,9 @@ from experiments.benchmarks.program_steps import compile_to_count, steps_of_a_ru
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL
+from solvers.device_batches import split_calls
 from solvers.search import growing_tree_cfr, readouts
 from solvers.search.search_state import GrowingTreeCfr, Search, Searches
-from train.data_sharding import split_calls
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:

@@ -14,8 +14,9 @@ from experiments.benchmarks.measurements import bandwidth, peak_memory
 from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.holdem.hand_evaluator import strength
 from solvers import cfr, evaluation
+from solvers.device_batches import split_calls
 from solvers.holdem.subgame_tree import holdem_tree
-from train.data_sharding import data_mesh, split_calls
+from train.data_sharding import data_mesh
 
 EVALUATOR = "hands"  # the job that measures the evaluator instead of a spot
 _HANDS = 2**20  # that the evaluator is given at once
