@@ -294,6 +294,8 @@ def _select(tree, games, node, allowed, number, word, settings):
     )
     slots = jnp.arange(len(allowed), dtype=jnp.uint32)[:, None]
     tie = noise.uniform(noise.bits(word[None], slots + 1))
+    # float32 has eight to sixteen numbers between _FIRST and the next whole one, so that of several
+    # equal moves the first one is taken a little more often
     bounds = jnp.where(visits > 0, bounds, _FIRST * (1.0 + 0.5 * history))
     bounds = bounds + tie * jnp.where(visits > 0, 1e-6, 1.0)
     return jnp.argmax(jnp.where(allowed, bounds, -1.0), axis=0).astype(jnp.int32)
