@@ -240,7 +240,10 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "some hours on two cores (an estimate); eleven minutes in Gardner chess",
+        "cpu": (
+            "some hours on two cores (an estimate); eleven minutes in Gardner chess, nineteen in"
+            " 9x9 Go"
+        ),
         "paper": "800 simulations and 208 games of each match, for an accelerator",
     },
     options=Options,
