@@ -369,21 +369,22 @@ def from_bytes(content: bytes, like: PyTree) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def read_params(path: pathlib.Path, like: PyTree) -> PyTree:
+def read_params(path: pathlib.Path, like: PyTree, *, game: str = "") -> PyTree:
     """Reads the parameters in a file of `to_bytes`, with the structure of `like`.
 
     Args:
       path: of the file.
       like: parameters of a network of the same sizes.
+      game: that the network is for, by name, for the error.
 
     Raises:
-      ValueError: the file is damaged, or of another network; names it.
+      ValueError: the file is damaged, or of another network; names it, and the game.
       OSError: the file cannot be read.
     """
     try:
         return from_bytes(path.read_bytes(), like)
     except ValueError as error:
-        raise ValueError(f"{path} does not fit: {error}") from None
+        raise ValueError(f"{path} does not fit{game and f' {game}'}: {error}") from None
 
 
 def _leaves(params):

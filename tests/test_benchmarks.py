@@ -270,7 +270,6 @@ def test_a_turn_that_crashes_or_takes_too_long_says_so(tmp_path, monkeypatch):
 
 def test_an_interrupted_turn_leaves_no_timer(tmp_path, monkeypatch):
     """A timer that goes on would keep Python from ending."""
-    waiting = threading.active_count()
     options = {"time_limit": 600.0, "folder": tmp_path, "monkeypatch": monkeypatch}
     with measuring("    yield {}\n", {}, **options) as process:
         monkeypatch.setattr(process._process, "stdout", mock.Mock())
@@ -278,10 +277,9 @@ def test_an_interrupted_turn_leaves_no_timer(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             process.measure()
         monkeypatch.undo()
-    for thread in threading.enumerate():
-        if isinstance(thread, threading.Timer):
-            thread.join(5)
-    assert threading.active_count() == waiting
+    for timer in (each for each in threading.enumerate() if isinstance(each, threading.Timer)):
+        timer.join(5)
+        assert not timer.is_alive()
 
 
 def test_bandwidth_is_measured():

@@ -258,7 +258,7 @@ def test_networks_are_read_from_the_folder_of_a_run(agent, tmp_path):
     _, found = read(path, game)
     chex.assert_trees_all_equal(found, params)
     make_player(f"{agent}(network={path})", Settings(referee=load("gardner_chess")))
-    with pytest.raises(ValueError, match=r"\.npz does not fit: parameter "):
+    with pytest.raises(ValueError, match=r"\.npz does not fit pgx:go_9x9: parameter "):
         read(path, load("go_9x9").game)
 
 

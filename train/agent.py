@@ -74,7 +74,7 @@ class TrainedAgent:
     table: BeliefTable  # the game at the level of beliefs, which is what the agent searches
     params: PyTree  # of the network, from `nnx.split`
     settings: GrowingTreeCfr  # of its searches
-    own_decisions_only: bool = False  # when measured: or it searches at the opponent's too
+    own_decisions_only: bool = False  # when measured, does it search at no others?
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # how it was made
 
     @property

@@ -19,7 +19,7 @@ def load_value_prior(
 ) -> tuple[value_prior.ValuePriorEvaluator, PyTree]:
     """The evaluator and the parameters of AlphaZero's network; see `load_cvpn`."""
     graph, params = nnx.split(value_prior.new_value_prior(game, seed=0, **_sizes(path)))
-    return value_prior.ValuePriorEvaluator(graph), cvpn.read_params(path, params)
+    return value_prior.ValuePriorEvaluator(graph), cvpn.read_params(path, params, game=game.name)
 
 
 def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator, PyTree]:
@@ -39,7 +39,7 @@ def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator,
     graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, **_sizes(path)))
     temperature = _config(path).get("temperature", 1.0)  # of the prior in training
     evaluate = cvpn.CvpnEvaluator(graph, temperature=temperature)
-    return evaluate, cvpn.read_params(path, params)
+    return evaluate, cvpn.read_params(path, params, game=game.name)
 
 
 def _config(path: pathlib.Path) -> dict[str, Any]:
