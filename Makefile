@@ -18,10 +18,10 @@ test-slow: $(VENV)/installed-test  ## The long tests.
 
 # Which part of the slow tests: another every hour, by the time of the commit, so that one commit
 # always has the same part, in a shallow clone too.
-PARTS := 120
+PARTS := 240
 PART = $(shell echo $$(( $$(git log -1 --format=%ct 2>/dev/null || echo 0) / 3600 % $(PARTS) )))
 
-test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the commit (a minute or two).
+test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the commit (a minute).
 	$(BIN)/python -m pytest -m slow --slow-part $(PART)/$(PARTS) -n auto --dist worksteal
 
 test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.

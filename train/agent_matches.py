@@ -77,11 +77,6 @@ def play_match(
     return payoffs
 
 
-def interval(values: Float[np.ndarray, " D"]) -> tuple[float, float]:
-    """The mean, and half the width of its 95 % confidence interval."""
-    return float(values.mean()), float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
-
-
 class SeatedAgents:
     """The states of an agent that plays B games side by side in the same seat."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import pathlib
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks import numpy_board_sampled_cfr
+from experiments.benchmarks.measurements import Clock, long_enough
 from experiments.harness import devices
 from jaxgames.holdem import betting_of_rules, limit_holdem
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
@@ -75,17 +75,18 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     report(groups=float(np.mean(counts)), sequences=game.num_information_states)
     program = _InNumPy if job["program"] == NUMPY else _Ours
     run = program(game, deals, _random_tables(game))
-    begin = time.perf_counter()
+    clock = Clock()
     run.advance(1)
-    report(compile_seconds=time.perf_counter() - begin)
+    report(compile_seconds=clock.seconds())
     np.savez(job["answers"], *run.tables())
-    count, elapsed = len(deals), 0.0
-    while elapsed < job["seconds"]:
-        begin = time.perf_counter()
+
+    def measured(count):
+        clock = Clock()
         run.advance(count)
-        elapsed = time.perf_counter() - begin
-        seconds, count = elapsed / count, count * 2
-    report(seconds=seconds)
+        return clock.seconds()
+
+    count, elapsed = long_enough(measured, job["seconds"], first=len(deals))
+    report(seconds=elapsed / count)
 
 
 def _random_tables(game) -> list[np.ndarray]:

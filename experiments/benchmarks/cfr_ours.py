@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from experiments.benchmarks.cfr_program import CfrProgram, measure_program, openspiel_policy
-from experiments.benchmarks.measurements import Clock, bandwidth
+from experiments.benchmarks.measurements import Clock, bandwidth, long_enough
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
@@ -100,9 +100,7 @@ def batched_rate(
 
     ranges = jnp.linspace(0.5, 1.0, num_solves, dtype=tree.dtype)
     measured(0)  # compiles
-    count = 1
-    while measured(count) < seconds / 2:
-        count *= 2
+    count, _ = long_enough(measured, seconds / 2)
     return num_solves * count / min(measured(count) for _ in range(3))
 
 

@@ -16,7 +16,7 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from experiments.benchmarks.measurements import Clock, peak_memory
+from experiments.benchmarks.measurements import Clock, long_enough, peak_memory
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,10 +169,11 @@ def _reached_checkpoints(program, job) -> Iterator[int]:
 
 def _warm_up(program, seconds) -> int:
     """Iterates more and more at once, until it takes half of `seconds`; returns that number."""
-    count = 1
-    while True:
+
+    def measured(count):
         clock = Clock()
         program.step(count)
-        if clock.seconds() > seconds / 2:
-            return count
-        count *= 2
+        return clock.seconds()
+
+    count, _ = long_enough(measured, seconds / 2)
+    return count

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from experiments.benchmarks.measurements import bandwidth, peak_memory
+from experiments.benchmarks.measurements import Clock, bandwidth, long_enough, peak_memory
 from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.holdem.hand_evaluator import strength
 from solvers import cfr, evaluation
@@ -40,9 +39,9 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         return
     jax.config.update("jax_num_cpu_devices", job["devices"])
     solve = _Solve(job)
-    begin = time.perf_counter()
+    clock = Clock()
     solve.advance(solve.start, 1)
-    report(compile_seconds=time.perf_counter() - begin)
+    report(compile_seconds=clock.seconds())
     seconds = _seconds_per_iteration(solve, job["seconds"])
     kept = sum(leaf.nbytes for leaf in jax.tree.leaves(solve.start.average_reach))
     report(
@@ -98,14 +97,15 @@ class _Solve:
 
 
 def _seconds_per_iteration(solve, wanted) -> float:
-    """Doubles the iterations made at once until they take the wanted seconds."""
-    count, elapsed = 1, 0.0
-    while elapsed < wanted or count <= _LEAST:
-        begin = time.perf_counter()
+    """Of iterations made at once that take at least the wanted seconds."""
+
+    def measured(count):
+        clock = Clock()
         solve.advance(solve.start, count)
-        elapsed = time.perf_counter() - begin
-        seconds, count = elapsed / count, count * 2
-    return seconds
+        return clock.seconds()
+
+    count, elapsed = long_enough(measured, wanted, first=_LEAST)
+    return elapsed / count
 
 
 def _check(solve, seconds, report) -> None:
@@ -156,10 +156,11 @@ def _hands_per_second(wanted) -> float:
         return jax.lax.fori_loop(0, count, again, jnp.int32(0))
 
     jax.block_until_ready(evaluate(cards, 1))
-    count, elapsed = 1, 0.0
-    while elapsed < wanted:
-        begin = time.perf_counter()
+
+    def measured(count):
+        clock = Clock()
         jax.block_until_ready(evaluate(cards, count))
-        elapsed = time.perf_counter() - begin
-        rate, count = count * _HANDS / elapsed, count * 2
-    return rate
+        return clock.seconds()
+
+    count, elapsed = long_enough(measured, wanted)
+    return count * _HANDS / elapsed

@@ -129,6 +129,25 @@ def samples_of_turns(
         yield sample
 
 
+def long_enough(
+    measured: Callable[[int], float], seconds: float, *, first: int = 1
+) -> tuple[int, float]:
+    """Doubles a number of turns until they take at least `seconds`.
+
+    Args:
+      measured: makes as many turns as its argument says and returns the seconds that they took.
+      seconds: the least that the last measurement takes.
+      first: the first number of turns.
+
+    Returns:
+      The last number of turns, and its seconds.
+    """
+    count = first
+    while (spent := measured(count)) < seconds:
+        count *= 2
+    return count, spent
+
+
 def seconds_per_turn(
     run: Callable[[Any], Any], *, seconds: float, most: int | None = None
 ) -> float:
@@ -195,9 +214,7 @@ def bandwidth(num_bytes: int, *, seconds: float = 0.2) -> float:
 
     x = jnp.ones(max(num_bytes // 8, 1), jnp.float32)
     measured(0)  # compiles
-    count = 1
-    while measured(count) < seconds / 2:
-        count *= 2
+    count, _ = long_enough(measured, seconds / 2)
     return 3 * x.nbytes * count / min(measured(count) for _ in range(5))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.benchmarks.measurements import Clock, mesh_of_cores
+from experiments.benchmarks.measurements import Clock, long_enough, mesh_of_cores
 from jaxgames.holdem import limit_holdem
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
@@ -76,8 +76,5 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
             return clock.seconds()
 
         report(compile_seconds=seconds(1))
-        count, elapsed = _WARM, seconds(_WARM)
-        while elapsed < job["seconds"]:
-            count *= 2
-            elapsed = seconds(count)
+        count, elapsed = long_enough(seconds, job["seconds"], first=_WARM)
     report(episodes_per_second=len(devices) * count * batch / elapsed)

@@ -174,9 +174,10 @@ def _print_match(agent, payoffs, title):
     table.add_column("95 %", justify="right")
     seats = {"0": payoffs[:, 0], "1": payoffs[:, 1], "both": payoffs.mean(axis=1)}
     for name, values in seats.items():
-        mean, half = agent_matches.interval(scale * values)
+        low, high = results.interval((scale * values).tolist())
+        mean = (low + high) / 2
         sign = "+" if mean > 0 else ""
-        table.add_row(name, sign + results.text(mean), f"± {results.text(half)}")
+        table.add_row(name, sign + results.text(mean), f"± {results.text(high - mean)}")
     Console().print(table)
 
 

@@ -18,7 +18,7 @@ from experiments.engines.pair_queue import NewPlayers, PairTask
 from experiments.engines.referee import load
 from experiments.harness import plots, results
 from experiments.harness.experiment import text_table
-from experiments.harness.ladder_ratings import Ladder, Match, Rating
+from experiments.harness.ladder_ratings import Ladder, Rating, matches_of
 from experiments.harness.progress import progress
 from experiments.harness.runs import Run
 
@@ -125,12 +125,11 @@ def ladder_of(names: Sequence[str], pairs: Pairs) -> Ladder:
       names: of the players.
       pairs: their games.
     """
-    shares: dict[tuple[int, int], list[float]] = {}
-    for games, won in zip(pairs, match.points(pairs).mean(axis=1).tolist(), strict=True):
-        met = names.index(games[0].first), names.index(games[0].second)
-        shares.setdefault(met, []).append(won)
-    met = [Match(first=i, second=j, shares=each) for (i, j), each in shares.items()]
-    return Ladder(met, len(names))
+    met = (
+        (names.index(games[0].first), names.index(games[0].second), share)
+        for games, share in zip(pairs, match.points(pairs).mean(axis=1).tolist(), strict=True)
+    )
+    return Ladder(matches_of(met), len(names))
 
 
 def rows(names: Sequence[str], ladder: Ladder, ratings: Sequence[Rating]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,18 @@ class Match:
     second: int
     shares: Sequence[float]
     """Of the points of each pair of games, what the first player got: 0, 1/4, ..., 1."""
+
+
+def matches_of(pairs: Iterable[tuple[int, int, float]]) -> list[Match]:
+    """The matches of all pairs of games.
+
+    Args:
+      pairs: the numbers of both players, and what the first one got of the points.
+    """
+    shares: dict[tuple[int, int], list[float]] = {}
+    for first, second, share in pairs:
+        shares.setdefault((first, second), []).append(share)
+    return [Match(first=i, second=j, shares=each) for (i, j), each in shares.items()]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

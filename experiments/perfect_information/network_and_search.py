@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import jax
 
 from experiments.harness import devices
-from experiments.harness.ladder_ratings import Ladder, Match
+from experiments.harness.ladder_ratings import Ladder, matches_of
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information import move_quality, paired_matches, sog_student
@@ -103,12 +103,9 @@ class Outcome:
     @functools.cached_property
     def ladder(self) -> Ladder:
         """Of all players, whose networks of all seeds count as one."""
-        shares: dict[tuple[int, int], list[float]] = {}
-        for pair in self.pairs:
-            both = pair.first % self.players, pair.second % self.players
-            shares.setdefault(both, []).append(pair.share)
-        met = [Match(first=i, second=j, shares=own) for (i, j), own in shares.items()]
-        return Ladder(met, self.players)
+        count = self.players
+        met = ((pair.first % count, pair.second % count, pair.share) for pair in self.pairs)
+        return Ladder(matches_of(met), count)
 
 
 def players(config: Config) -> list[Player]:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from experiments.harness import ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.ladder_ratings import Ladder, Match, Rating
+from experiments.harness.ladder_ratings import Ladder, Rating, matches_of
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import paired_matches, published_elo
 from experiments.perfect_information.paired_matches import Pair
@@ -69,11 +69,8 @@ class Options(RunArguments):
 
 def ladder_of(config: Config, pairs: Sequence[Pair]) -> Ladder:
     """The ladder of all players."""
-    by_players: dict[tuple[int, int], list[float]] = {}
-    for pair in pairs:
-        by_players.setdefault((pair.first, pair.second), []).append(pair.share)
-    met = [Match(first=i, second=j, shares=shares) for (i, j), shares in by_players.items()]
-    return Ladder(met, len(players(config)))
+    met = ((pair.first, pair.second, pair.share) for pair in pairs)
+    return Ladder(matches_of(met), len(players(config)))
 
 
 def anchor(config: Config) -> int:
