@@ -19,6 +19,7 @@ parameters.
 
 - `Cvpn`, `new_cvpn`, `CvpnEvaluator`: values and policies at public belief states (Student of
   Games).
+- `PositionNetwork`, `new_position_network`: the same where nothing is hidden, as AlphaZero's.
 - `StationNetwork`, `new_station_network`: the same for Scotland Yard, with the map built in.
 - `ValuePrior`, `new_value_prior`, `ValuePriorEvaluator`: a value and a prior at one information
   state (AlphaZero, learned best responses).
@@ -31,6 +32,7 @@ parameters.
 from nets.cvpn import Cvpn, CvpnEvaluator, from_bytes, new_cvpn, to_bytes
 from nets.leaf_value_network import LeafValues, leaf_features
 from nets.player_networks import MlpHead, apply_player_networks, new_player_networks
+from nets.position_network import PositionNetwork, new_position_network
 from nets.station_network import StationNetwork, new_station_network
 from nets.torsos import Convolutional, Mlp, ResidualMlp, new_torso
 from nets.value_prior import ValuePrior, ValuePriorEvaluator, new_value_prior
@@ -42,6 +44,7 @@ __all__ = [
     "LeafValues",
     "Mlp",
     "MlpHead",
+    "PositionNetwork",
     "ResidualMlp",
     "StationNetwork",
     "ValuePrior",
@@ -51,6 +54,7 @@ __all__ = [
     "leaf_features",
     "new_cvpn",
     "new_player_networks",
+    "new_position_network",
     "new_station_network",
     "new_torso",
     "new_value_prior",

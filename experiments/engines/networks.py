@@ -9,7 +9,11 @@ from flax import nnx
 from jaxtyping import PyTree
 
 from experiments.harness import runs
-from experiments.perfect_information.student import NETWORK_FIELDS
+from experiments.perfect_information.student import (
+    FIRST_NETWORK,
+    NETWORK_FIELDS,
+    new_sog_network,
+)
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn, value_prior
 
@@ -36,8 +40,10 @@ def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator,
       ValueError: the network is of another kind, or of another game.
       OSError: a file cannot be read.
     """
-    graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, **_sizes(path)))
-    temperature = _config(path).get("temperature", 1.0)  # of the prior in training
+    config = _config(path)
+    kind = config.get("network", FIRST_NETWORK)
+    graph, params = nnx.split(new_sog_network(game, kind, seed=0, **_sizes(path)))
+    temperature = config.get("temperature", 1.0)  # of the prior in training
     evaluate = cvpn.CvpnEvaluator(graph, temperature=temperature)
     return evaluate, cvpn.read_params(path, params, game=game.name)
 

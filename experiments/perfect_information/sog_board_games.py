@@ -14,7 +14,7 @@ from experiments.harness.runs import Run
 from experiments.perfect_information import board_training
 from experiments.perfect_information.board_training import GAMES, training_experiment
 from experiments.perfect_information.sog_student import label, sog_student
-from experiments.perfect_information.student import CHOSEN_RATE, Student
+from experiments.perfect_information.student import CHOSEN_RATE, FIRST_NETWORK, Student
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS
@@ -31,6 +31,7 @@ class Config(board_training.Config):
 
     table: str  # the column of Table S2: "chess" or "go", whose values come from outcomes
     solves: int
+    network: str = FIRST_NETWORK  # a key of SOG_NETWORKS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ def _config(preset: str, game: str, table: str) -> Config:
     as many searches in a step, and twice as many steps, or the other way round."""
     large = preset == "paper" and game in ("chess", "go_19x19")
     base = {"smoke": _SMOKE, "cpu": _CPU, "paper": _LARGE if large else _PAPER}[preset]
-    more = {"game": game, "table": table}
+    more = {"game": game, "table": table, "network": "position"}
     if table == "go":  # there are no queries, and fewer examples
         more |= {"solves": 0, "updates": max(base.updates // 2, 1)}
     config = dataclasses.replace(base, **_CHANGES[preset].get(game, {}) | more)

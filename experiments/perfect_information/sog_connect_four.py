@@ -14,7 +14,7 @@ from typing import Literal
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import connect_four_training, sog_student
 from experiments.perfect_information.connect_four_training import KEEPS, training_experiment
-from experiments.perfect_information.student import ALONE, CHOSEN_RATE, Student
+from experiments.perfect_information.student import ALONE, CHOSEN_RATE, FIRST_NETWORK, Student
 from experiments.student_of_games.training_run import shared_sizes
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -35,6 +35,7 @@ class Config(connect_four_training.Config):
     """The training and its measurements."""
 
     values: Values = "queries"  # what they are learned from
+    network: str = FIRST_NETWORK  # a key of SOG_NETWORKS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ TARGETS = {f"SoG(800,10): {KEEPS}": 0.97}
 _TABLE: dict[str, str] = {"queries": "chess", "outcomes": "go"}  # columns of Table S2
 _GREEDY_AFTER = 10  # moves of a game of training
 _PAPER = Config(
+    network="position",
     measured_at=(0, 5_000, 20_000, 85_000),
     simulations=(ALONE, 32, 100, 800),
     episodes=1024,
@@ -60,8 +62,9 @@ _PAPER = Config(
     batch=256,
 )
 PRESETS = {
-    "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
+    "smoke": Config(network="position", **dataclasses.asdict(connect_four_training.SMOKE)),
     "cpu": Config(
+        network="position",
         measured_at=(0, 250, 500, 1_000, 2_000, 3_400),
         simulations=(ALONE, 32, 100, 800),
         solves=64,

@@ -10,11 +10,15 @@ import jax.numpy as jnp
 from flax import nnx
 
 from experiments.harness.runs import Run
-from experiments.perfect_information.student import Choose, Student, network_sizes
+from experiments.perfect_information.student import (
+    Choose,
+    Student,
+    network_sizes,
+    new_sog_network,
+)
 from experiments.perfect_information.student_search import simulation_pace, student_search
 from experiments.student_of_games.training_run import student
 from jaxgames.beliefs.contract import BeliefGame
-from nets import cvpn
 from nets.cvpn import CvpnEvaluator
 from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
 from solvers.perfect_information.positions import legal_actions
@@ -35,14 +39,15 @@ def sog_student(
 
     Args:
       game: what it learns.
-      run: its config has `training_simulations` and the sizes of the network (`network_sizes`).
+      run: its config has `training_simulations`, and kind and sizes of the network (`network`,
+        `network_sizes`).
       settings_of: the settings of training with such searches. Their evaluator, whose prior may
         have got a temperature, also plays when the agent is measured.
       seed: of the network and of training.
       name: tells the networks of a run apart.
     """
     config = run.config
-    network = cvpn.new_cvpn(game, seed=seed, **network_sizes(config))
+    network = new_sog_network(game, config.network, seed=seed, **network_sizes(config))
     evaluate = CvpnEvaluator(nnx.graphdef(network))
     settings = settings_of(student_search(evaluate, config.training_simulations))
     return Student(

@@ -7,13 +7,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from flax import nnx
 from jaxtyping import PyTree
 
 from experiments.student_of_games.training_run import Trainee
+from jaxgames.beliefs.contract import BeliefGame
+from nets.cvpn import new_cvpn
+from nets.position_network import new_position_network
 from solvers.perfect_information.matches import Agent
 
 ALONE = 0  # simulations of the network alone
 NETWORK_FIELDS = ("torso", "width", "depth", "dtype")  # of a config, for `nets.new_...`
+# Networks of Student of Games by their name in configs. "cvpn" has a value and a policy for each of
+# two players, as where something is hidden; runs that do not name theirs are from before there was
+# "position".
+SOG_NETWORKS = {"position": new_position_network, "cvpn": new_cvpn}
+FIRST_NETWORK = "cvpn"
 # a deviation of experiments that train convolutional networks with this rate
 CHOSEN_RATE = (
     "the learning rate, 5e-4, was chosen in Connect Four with results in sight: with 2e-3"
@@ -51,6 +60,22 @@ class Speed:
 def network_sizes(config: Any) -> dict[str, Any]:
     """What the config of an experiment says of its network, for `nets.new_...`."""
     return {name: getattr(config, name) for name in NETWORK_FIELDS}
+
+
+def new_sog_network(game: BeliefGame, kind: str, **options: Any) -> nnx.Module:
+    """A network of Student of Games.
+
+    Args:
+      game: of perfect information.
+      kind: a key of `SOG_NETWORKS`.
+      options: seed and sizes, as of `nets.new_...`.
+
+    Raises:
+      ValueError: unknown kind, or as of `nets.new_...`.
+    """
+    if kind not in SOG_NETWORKS:
+        raise ValueError(f"unknown network {kind!r}; allowed: {', '.join(SOG_NETWORKS)}")
+    return SOG_NETWORKS[kind](game, **options)
 
 
 def speed(trainee: Trainee, steps: int) -> Iterator[Speed]:

@@ -56,6 +56,7 @@ class PgxBeliefs(BeliefGame):
     first: Array  # [] int32 what pgx calls player 0
 
     straight = (True, True, True)
+    seen_by_mover = True
 
     @property
     def action_of_child(self) -> tuple[int, ...]:

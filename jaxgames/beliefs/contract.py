@@ -226,6 +226,11 @@ class BeliefGame(abc.ABC):
         return self.follow(state, pair, action)
 
     @property
+    def seen_by_mover(self) -> bool:
+        """Whether features are what the player to move sees, who is the last of them, 0 or 1."""
+        return False
+
+    @property
     def board(self) -> tuple[int, ...] | None:
         """The shape of the board that the features begin with, or None if there is none."""
         return None
