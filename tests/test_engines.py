@@ -25,7 +25,7 @@ from experiments.harness import elo, results
 from experiments.harness.network_files import write_network
 from experiments.harness.runs import Run
 from jaxgames.adapters import gtp_moves
-from nets import cvpn, value_prior
+from nets import cvpn, position_network, value_prior
 
 FAKE = f"{shlex.quote(sys.executable)} {__file__.replace('test_engines', 'fake_engine')}"
 
@@ -239,22 +239,25 @@ def found(program, *, package=None):
     return program
 
 
-@pytest.mark.parametrize("agent", ["alphazero", "student_of_games"])
-def test_networks_are_read_from_the_folder_of_a_run(agent, tmp_path):
+@pytest.mark.parametrize(
+    ("agent", "new", "kind"),
+    [
+        ("alphazero", value_prior.new_value_prior, {}),
+        ("student_of_games", position_network.new_position_network, {"network": "position"}),
+        ("student_of_games", cvpn.new_cvpn, {}),  # runs before there was another kind
+    ],
+)
+def test_networks_are_read_from_the_folder_of_a_run(agent, new, kind, tmp_path):
     game = load("gardner_chess").game
     sizes = {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"}
-    of_agent = {
-        "alphazero": (value_prior.new_value_prior, networks.load_value_prior),
-        "student_of_games": (cvpn.new_cvpn, networks.load_cvpn),
-    }
-    new, read = of_agent[agent]
+    read = networks.load_value_prior if agent == "alphazero" else networks.load_cvpn
     _, params = nnx.split(new(game, seed=5, **sizes))
     path = tmp_path / "networks" / "0.npz"
     path.parent.mkdir()
     results.write_file(path, cvpn.to_bytes(params))
     fields = {"experiment": "training", "preset": "smoke", "command": "none", "numbers": ()}
     usage = results.Usage()
-    results.write_result(tmp_path, results.make_result(config=sizes, usage=usage, **fields))
+    results.write_result(tmp_path, results.make_result(config=sizes | kind, usage=usage, **fields))
     _, found = read(path, game)
     chex.assert_trees_all_equal(found, params)
     make_player(f"{agent}(network={path})", Settings(referee=load("gardner_chess")))
