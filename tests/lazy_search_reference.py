@@ -26,9 +26,12 @@ class Place:
     average: float = 0.0
     visits: int = 0
     settled: int = 0  # visits at the last iteration
-    value: float = 0.0
+    value: float = dataclasses.field(init=False)  # of the last iteration; before it, the worth
     reach_total: tuple[float, float] = (0.0, 0.0)
     values_total: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self):
+        self.value = self.worth
 
 
 class ReferenceSearch:

@@ -42,6 +42,7 @@ class Config:
     l2: float = 1e-4
     batch_size: int = 256
     capacity: int = 40_000  # of the replay buffer
+    concentration: float = 1.0  # of Dirichlet noise in training
     explored_moves: int = 10  # at the start of a game of training, drawn by visits
     sampled_moves: int = 4  # likewise in games that are measured, so that the games differ
     agent: str = ""  # folder of the run that trained the agent of returns; empty: trained here
@@ -132,6 +133,7 @@ PRESETS = {
         updates=100,
         learning_rate=5e-4,
         batch_size=2048,
+        concentration=0.15,
         capacity=2_000_000,
         explored_moves=30,
         sampled_moves=30,

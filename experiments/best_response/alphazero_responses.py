@@ -223,6 +223,7 @@ class AlphaZeroLaboratory:
                 self.evaluate,
                 simulations=config.training_simulations,
                 noise=0.25,
+                concentration=config.concentration,
                 sampled_moves=config.explored_moves,
             ),
             learner=LearnerSettings(

@@ -59,6 +59,7 @@ _LEARNERS = {
     "paper": dict(batch_size=2048, capacity=1_000_000),
 }
 _ADAM = dict(optimizer="adam", learning_rate=5e-4, decay_rate=0.05, max_uses=20)
+_PAPER_SIMULATIONS = 400  # in training of chess and Go
 _SMOKE = Config(
     measured_at=(0, 4),
     simulations=4,
@@ -100,7 +101,7 @@ _LARGE = dataclasses.replace(
     measured_at=(0, 20_000, 80_000, 200_000),
     games=512,
     batch=256,
-    training_simulations=400,
+    training_simulations=_PAPER_SIMULATIONS,
     simulations=400,
     width=256,
     depth=19,
@@ -183,8 +184,11 @@ def deviations(config: Config) -> list[str]:
     return [
         f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
         f" at most, and {config.updates} updates: a length of our own",
-        f"{config.depth} blocks of {config.width} channels, and {config.training_simulations}"
-        " simulations in training; the paper does not say how many it trains with",
+        f"{config.depth} blocks of {config.width} channels",
+        *(
+            [f"SoG({config.training_simulations},1) in training (the paper: SoG(400,1))"]
+            * (config.training_simulations != _PAPER_SIMULATIONS)
+        ),
         *([f"our learner: {own}"] * bool(own)),
         *([CHOSEN_RATE] * (config.learner.optimizer == _ADAM["optimizer"])),
         *(

@@ -132,8 +132,7 @@ def deviations(config: Config) -> Iterator[str]:
     learner = connect_four_training.learner_settings(config)
     yield f"our learner: {'; '.join(learner_deviations(column, learner))}"
     yield (
-        f"searches of training have {config.training_simulations} simulations; the paper does not"
-        " say how many it trains with"
+        f"SoG({config.training_simulations},1) in training (the paper in chess and Go: SoG(400,1))"
     )
     yield "the length of the training and the network are ours"
     yield CHOSEN_RATE

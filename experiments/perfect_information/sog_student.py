@@ -41,15 +41,15 @@ def sog_student(
       game: what it learns.
       run: its config has `training_simulations`, and kind and sizes of the network (`network`,
         `network_sizes`).
-      settings_of: the settings of training with such searches. Their evaluator, whose prior may
-        have got a temperature, also plays when the agent is measured.
+      settings_of: the settings of training with such searches, with c = 1 as in the paper. Their
+        evaluator, whose prior may have got a temperature, also plays when the agent is measured.
       seed: of the network and of training.
       name: tells the networks of a run apart.
     """
     config = run.config
     network = new_sog_network(game, config.network, seed=seed, **network_sizes(config))
     evaluate = CvpnEvaluator(nnx.graphdef(network))
-    settings = settings_of(student_search(evaluate, config.training_simulations))
+    settings = settings_of(student_search(evaluate, config.training_simulations, pace=1.0))
     return Student(
         trainee=student(game, network, settings, run, seed=seed, name=name),
         agent=functools.partial(_agent, settings.search.evaluate),

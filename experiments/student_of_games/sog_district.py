@@ -52,7 +52,8 @@ PRESETS = {
         seeds=1,
         measured_at=(0, 500, 1000, 3000),
         solves=32,
-        updates=8,
+        updates=3,  # with more, batches would not be full: 48 new examples a step are used 20 times
+        capacity=10_000,
         queries_per_search=3.0,
         batch=64,
     ),

@@ -333,6 +333,7 @@ def _with_places(trees, layout, new, wanted):
     trees = _listed(trees, layout, new, place, wanted)
     return trees.replace(
         count=trees.count + wanted.astype(jnp.int32),
+        values=jax.tree.map(put, trees.values, new.worth),  # until the next iteration
         **written,
     )
 
