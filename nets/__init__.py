@@ -21,14 +21,15 @@ parameters.
   Games).
 - `PositionNetwork`, `new_position_network`: the same where nothing is hidden, as AlphaZero's.
 - `StationNetwork`, `new_station_network`: the same for Scotland Yard, with the map built in.
-- `ValuePrior`, `new_value_prior`, `ValuePriorEvaluator`: a value and a prior at one information
-  state (AlphaZero, learned best responses).
+- `ValuePrior`, `AlphaZeroNetwork`, `new_value_prior`, `ValuePriorEvaluator`: a value and a prior at
+  one information state (AlphaZero, learned best responses).
 - `LeafValues`, `leaf_features`: what leaves of a depth-limited hold'em subgame are worth.
 - `Mlp`, `ResidualMlp`, `Convolutional`, `new_torso`: their torsos.
 - `MlpHead`, `new_player_networks`, `apply_player_networks`: a network for each player.
 - `to_bytes` and `from_bytes`: parameters as the content of a file.
 """
 
+from nets.alphazero_network import AlphaZeroNetwork
 from nets.cvpn import Cvpn, CvpnEvaluator, from_bytes, new_cvpn, to_bytes
 from nets.leaf_value_network import LeafValues, leaf_features
 from nets.player_networks import MlpHead, apply_player_networks, new_player_networks
@@ -38,6 +39,7 @@ from nets.torsos import Convolutional, Mlp, ResidualMlp, new_torso
 from nets.value_prior import ValuePrior, ValuePriorEvaluator, new_value_prior
 
 __all__ = [
+    "AlphaZeroNetwork",
     "Convolutional",
     "Cvpn",
     "CvpnEvaluator",

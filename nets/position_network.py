@@ -12,6 +12,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from jaxgames.beliefs.contract import BeliefGame
+from nets.alphazero_network import AlphaZeroNetwork
 from nets.cvpn import Logits, Ranges, check_sizes
 from nets.value_prior import ValuePrior, new_value_prior
 
@@ -22,7 +23,7 @@ class PositionNetwork(nnx.Module):
     Features are seen by the player to move, who is the last of them.
     """
 
-    def __init__(self, mover: ValuePrior):
+    def __init__(self, mover: ValuePrior | AlphaZeroNetwork):
         """Makes a network.
 
         Args:
@@ -51,11 +52,10 @@ class PositionNetwork(nnx.Module):
         if features is not None:
             allowed["num_features"] = features.shape[-1]
         check_sizes(self.mover, game, allowed)
-        found = self.mover.prior.kernel.shape[-1]
-        if found != self.mover.num_actions:
+        if self.mover.num_logits != self.mover.num_actions:
             raise ValueError(
-                f"params are of a network with {found} actions, and do not fit the graph of one"
-                f" with {self.mover.num_actions}"
+                f"params are of a network with {self.mover.num_logits} actions, and do not fit the"
+                f" graph of one with {self.mover.num_actions}"
             )
 
     can_prepare = False  # nothing is left to do when ranges are known
@@ -77,8 +77,8 @@ def new_position_network(
       seed: of the first parameters.
       width: of the hidden layers.
       depth: hidden layers, or residual blocks.
-      torso: "mlp", "residual" or "convolutional".
-      dtype: precision of the factors in the torso, "float32" or "bfloat16".
+      torso: as of `new_value_prior`.
+      dtype: precision of the factors, "float32" or "bfloat16".
 
     Returns:
       The network.

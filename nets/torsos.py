@@ -36,6 +36,22 @@ def linear(before: int, after: int, *, rngs: nnx.Rngs, dtype: str) -> nnx.Linear
     return nnx.Linear(before, after, rngs=rngs, **options)
 
 
+def convolution_layer(
+    before: int, after: int, *, size: int = 3, rngs: nnx.Rngs, dtype: str
+) -> nnx.Conv:
+    """A convolution of boards, with outputs of their size.
+
+    Args:
+      before: channels of the inputs.
+      after: channels of the outputs.
+      size: of the kernel, in both directions; odd.
+      rngs: of the parameters.
+      dtype: precision of the factors, "float32" or "bfloat16".
+    """
+    options = dict(dtype="float32", conv_general_dilated=_CONVOLUTION[dtype])
+    return nnx.Conv(before, after, kernel_size=(size, size), rngs=rngs, **options)
+
+
 def product(layer: nnx.Linear, inputs: Float[Array, "*B I"], rows: slice) -> Float[Array, "*B O"]:
     """The part of a layer's sums, without its bias, that some of its inputs have.
 
@@ -176,12 +192,27 @@ def _has_one_core() -> bool:
     return jax.default_backend() == "cpu" and os.environ.get("NPROC") == "1"
 
 
-class Convolutional(nnx.Module):
+def few_at_a_time(network: ResidualTower, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+    """`network.at_once(inputs)`; where a core of a CPU is a device, a few boards at a time, so that
+    what is between the layers stays in its cache, and they are computed again for gradients.
+
+    Args:
+      network: a tower, with what follows it.
+      inputs: of the tower.
+    """
+    if not _has_one_core():
+        return network.at_once(inputs)
+    graph, params = nnx.split(network)
+    each = 4 * math.prod(network.board[:2]) * network.width  # bytes between two layers
+    most = max(_CACHED_BYTES // each, 1)
+    return _in_pieces(lambda p, x: nnx.merge(graph, p).at_once(x), params, inputs, most)
+
+
+class ResidualTower(nnx.Module):
     """`depth` residual blocks of two 3x3 convolutions with `width` channels each.
 
     The first H * W * C inputs are the `board` (H, W, C); each of the others becomes a constant
-    plane. Where a core of a CPU is a device, it takes a few boards at a time, so that what is
-    between the layers stays in its cache, and computes them again for gradients.
+    plane.
     """
 
     def __init__(
@@ -198,28 +229,15 @@ class Convolutional(nnx.Module):
         if len(board) != 3 or math.prod(board) > num_inputs:
             raise ValueError(f"board={board} must be (H, W, C) within the {num_inputs} inputs")
 
-        def layer(before, after, size=3):
-            options = dict(dtype="float32", conv_general_dilated=_CONVOLUTION[dtype])
-            return nnx.Conv(before, after, kernel_size=(size, size), rngs=rngs, **options)
-
-        height, length, channels = self.board = board
-        planes = channels + num_inputs - math.prod(board)
+        layer = functools.partial(convolution_layer, rngs=rngs, dtype=dtype)
+        self.board, self.width = board, width
+        planes = board[2] + num_inputs - math.prod(board)
         self.first = layer(planes, width)
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(2 * depth))
         self.layers = nnx.List(layer(width, width) for _ in range(2 * depth))
-        self.narrow = layer(width, _LAST_CHANNELS, size=1)
-        self.last = linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
-        self.width = width
 
-    def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        if not _has_one_core():
-            return self._at_once(inputs)
-        graph, params = nnx.split(self)
-        each = 4 * math.prod(self.board[:2]) * self.width  # bytes between two layers
-        most = max(_CACHED_BYTES // each, 1)
-        return _in_pieces(lambda p, x: nnx.merge(graph, p)._at_once(x), params, inputs, most)
-
-    def _at_once(self, inputs):
+    def tower(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B H W C"]:
+        """The channels of all cells, before the last ReLU."""
         batch, size = inputs.shape[:-1], math.prod(self.board)
         board = inputs[..., :size].reshape(*batch, *self.board)
         others = inputs[..., None, None, size:]
@@ -232,8 +250,35 @@ class Convolutional(nnx.Module):
             ):
                 change = layer(jax.nn.relu(norm(change.astype(jnp.float32))))
             hidden = hidden + change
-        narrow = jax.nn.relu(self.narrow(jax.nn.relu(hidden)))
-        return jax.nn.relu(self.last(narrow.reshape(*batch, -1)))
+        return hidden
+
+
+class Convolutional(ResidualTower):
+    """A residual tower, then a dense layer of `width` units that sees a few channels of all
+    cells."""
+
+    def __init__(
+        self,
+        num_inputs: int,
+        *,
+        width: int,
+        depth: int,
+        board: tuple[int, ...],
+        rngs: nnx.Rngs,
+        dtype: str = "float32",
+    ):
+        options = dict(rngs=rngs, dtype=dtype)
+        super().__init__(num_inputs, width=width, depth=depth, board=board, **options)
+        self.narrow = convolution_layer(width, _LAST_CHANNELS, size=1, **options)
+        self.last = linear(math.prod(board[:2]) * _LAST_CHANNELS, width, **options)
+
+    def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+        return few_at_a_time(self, inputs)
+
+    def at_once(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+        """The outputs of all boards at once."""
+        narrow = jax.nn.relu(self.narrow(jax.nn.relu(self.tower(inputs))))
+        return jax.nn.relu(self.last(narrow.reshape(*inputs.shape[:-1], -1)))
 
 
 TORSOS = {"mlp": Mlp, "residual": ResidualMlp, "convolutional": Convolutional}

@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
+from nets.alphazero_network import AlphaZeroNetwork
 from nets.cvpn import check_sizes, merged
 from nets.torsos import new_torso
 
@@ -53,6 +54,11 @@ class ValuePrior(nnx.Module):
         self.value = nnx.Linear(width, 1, rngs=rngs)
         self.prior = nnx.Linear(width, num_actions, rngs=rngs)
 
+    @property
+    def num_logits(self) -> int:
+        """As many as the parameters give."""
+        return self.prior.kernel.shape[-1]
+
     def __call__(
         self, features: Float[Array, "*B F"]
     ) -> tuple[Float[Array, "*B"], Float[Array, "*B A"]]:
@@ -69,7 +75,7 @@ def new_value_prior(
     depth: int = 2,
     torso: str = "mlp",
     dtype: str = "float32",
-) -> ValuePrior:
+) -> ValuePrior | AlphaZeroNetwork:
     """Makes a network of the sizes that a game of perfect information asks for.
 
     Args:
@@ -77,17 +83,29 @@ def new_value_prior(
       seed: of the first parameters.
       width: of the hidden layers.
       depth: hidden layers, or residual blocks.
-      torso: "mlp", "residual" or "convolutional".
-      dtype: precision of the factors in the torso, "float32" or "bfloat16".
+      torso: "alphazero", with a residual tower and two heads of their own; or "mlp", "residual" or
+        "convolutional", whose outputs both heads share.
+      dtype: precision of the factors, "float32" or "bfloat16"; the shared heads' are float32.
 
     Returns:
       The network.
 
     Raises:
-      ValueError: unknown torso or dtype, a size below 1, or a convolutional torso in a game without
-        a board.
+      ValueError: unknown torso or dtype, a size below 1, or a torso that needs a board in a game
+        without one.
     """
     features = jax.eval_shape(lambda: game.encode(game.root()))
+    if torso == "alphazero":
+        return AlphaZeroNetwork(
+            features.shape[0],
+            max(game.num_actions),
+            width=width,
+            depth=depth,
+            board=game.board or (),
+            move_planes=game.move_planes,
+            rngs=nnx.Rngs(seed),
+            dtype=dtype,
+        )
     return ValuePrior(
         features.shape[0],
         max(game.num_actions),

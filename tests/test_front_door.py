@@ -66,8 +66,8 @@ EXPORTS = {
         " solve_street subgame_part transferred_leaf_values translated_tree_policy whole_game_tree"
     ),
     "nets": (
-        "Convolutional Cvpn CvpnEvaluator LeafValues Mlp MlpHead PositionNetwork ResidualMlp"
-        " StationNetwork ValuePrior ValuePriorEvaluator apply_player_networks from_bytes"
+        "AlphaZeroNetwork Convolutional Cvpn CvpnEvaluator LeafValues Mlp MlpHead PositionNetwork"
+        " ResidualMlp StationNetwork ValuePrior ValuePriorEvaluator apply_player_networks from_bytes"
         " leaf_features new_cvpn new_player_networks new_position_network new_station_network"
         " new_torso new_value_prior to_bytes"
     ),

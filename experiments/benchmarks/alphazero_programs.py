@@ -140,7 +140,7 @@ def _samples(program, step) -> Iterator[dict[str, float]]:
 
 
 def _network(task: Task, game: PgxBeliefs) -> ValuePrior:
-    return new_value_prior(game, seed=0, width=task.width, depth=task.depth, torso="convolutional")
+    return new_value_prior(game, seed=0, width=task.width, depth=task.depth, torso="alphazero")
 
 
 def ours(task: Task, mesh: Mesh | None, *, whole: bool = False) -> Program:

@@ -198,7 +198,7 @@ def deviations(config: Config) -> list[str]:
         ]
     else:
         texts.insert(0, "Go on a board of 9x9 instead of 19x19")
-    return texts + [CHOSEN_RATE] * (config.torso == "convolutional")
+    return texts + [CHOSEN_RATE] * (config.torso != "mlp")
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

@@ -51,7 +51,7 @@ class Config:
     batch: int  # games side by side in a duel
     opening_moves: int = 4  # at random, at the start of the games of a duel
     training_simulations: int = 32
-    torso: str = "convolutional"
+    torso: str = "alphazero"
     width: int = 64
     depth: int = 5
     dtype: str = "bfloat16"  # of the factors in the network

@@ -1,6 +1,6 @@
 """Learning Connect Four, with a perfect player's scores as truth.
 
-`alphazero_connect_four` and `sog_connect_four` share this: the same convolutional network, measured
+`alphazero_connect_four` and `sog_connect_four` share this: the same residual network, measured
 along the training by the moves that it chooses alone and with search, in positions whose moves are
 all scored. Costs of training are given in seconds and in evaluations of the network.
 """
@@ -52,14 +52,14 @@ class Config:
     every: int = 1  # of the positions, one in so many is measured
     batch: int = 32  # positions side by side when measured
     training_simulations: int = 32
-    torso: str = "convolutional"
+    torso: str = "alphazero"
     width: int = 64
     depth: int = 5
     dtype: str = "bfloat16"  # of the factors in the network
     episodes: int = 64  # games side by side, which go on from step to step
     solves: int = 0  # queries that a step of SoG solves at most
     updates: int = 16  # gradient updates in a step
-    learning_rate: float = 5e-4  # with 2e-3 the convolutional network does not learn
+    learning_rate: float = 5e-4  # with 2e-3 the residual network does not learn
     decay: float = 0.05  # of the learning rate, from the first update to the last
     l2: float = 1e-4
     batch_size: int = 256

@@ -23,7 +23,7 @@ NETWORK_FIELDS = ("torso", "width", "depth", "dtype")  # of a config, for `nets.
 # "position".
 SOG_NETWORKS = {"position": new_position_network, "cvpn": new_cvpn}
 FIRST_NETWORK = "cvpn"
-# a deviation of experiments that train convolutional networks with this rate
+# a deviation of experiments that train residual networks with this rate
 CHOSEN_RATE = (
     "the learning rate, 5e-4, was chosen in Connect Four with results in sight: with 2e-3"
     " AlphaZero's network came to a constant in self-play, and of 2e-3, 1e-3, 5e-4 and 2e-4 the"

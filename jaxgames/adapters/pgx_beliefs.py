@@ -72,6 +72,13 @@ class PgxBeliefs(BeliefGame):
         with lenient():  # pgx makes a first position
             return tuple(self.env.observation_shape)
 
+    @property
+    def move_planes(self) -> int:
+        if self.env.id not in ("chess", "gardner_chess"):
+            return 0
+        height, width, _ = self.board
+        return self.num_children // (height * width)
+
     def root(self) -> PgxPosition:
         return self.start
 

@@ -231,6 +231,12 @@ class BeliefGame(abc.ABC):
         return False
 
     @property
+    def move_planes(self) -> int:
+        """Kinds of moves from a square of the board, if an action is a square (column by column,
+        each from the mover's side on) and a kind; else 0."""
+        return 0
+
+    @property
     def board(self) -> tuple[int, ...] | None:
         """The shape of the board that the features begin with, or None if there is none."""
         return None
