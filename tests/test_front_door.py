@@ -67,9 +67,9 @@ EXPORTS = {
     ),
     "nets": (
         "AlphaZeroNetwork Convolutional Cvpn CvpnEvaluator LeafValues Mlp MlpHead PositionNetwork"
-        " ResidualMlp StationNetwork ValuePrior ValuePriorEvaluator apply_player_networks from_bytes"
-        " leaf_features new_cvpn new_player_networks new_position_network new_station_network"
-        " new_torso new_value_prior to_bytes"
+        " ResidualMlp StationNetwork ValuePrior ValuePriorEvaluator apply_player_networks"
+        " from_bytes leaf_features new_cvpn new_player_networks new_position_network"
+        " new_station_network new_torso new_value_prior to_bytes"
     ),
     "train": (
         "AgentConfig AlphaZeroSettings LearnerSettings MetricsWriter ResponseSettings"
