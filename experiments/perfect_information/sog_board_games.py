@@ -55,7 +55,8 @@ _TABLE = {
 # Our learner: what differs from the paper's, by preset.
 _LEARNERS = {
     "smoke": dict(batch_size=16, capacity=512),
-    "cpu": dict(batch_size=256, capacity=40_000),
+    # a fifteenth of all examples in Gardner chess, as in `alphazero_board_games`
+    "cpu": dict(batch_size=256, capacity=12_800),
     "paper": dict(batch_size=2048, capacity=1_000_000),
 }
 _ADAM = dict(optimizer="adam", learning_rate=5e-4, decay_rate=0.05, max_uses=20)
