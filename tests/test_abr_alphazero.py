@@ -27,6 +27,7 @@ from experiments.best_response.alphazero_responses import (
 from experiments.harness import results
 from experiments.harness.runs import Run
 from train import alphazero_training
+from train.learner import CHECKED
 
 CONFIG = PRESETS["smoke"]
 
@@ -171,6 +172,29 @@ def returns_of(config, folder):
     arguments = argparse.Namespace(out=folder, preset="", resume=False, overwrite=False)
     run = Run(arguments, config, experiment="abr_alphazero", command="")
     return jax.tree.leaves(AlphaZeroLaboratory(run).agent("returns")[config.measured_at[-1]])
+
+
+def test_stages_of_a_curriculum_are_trainings_of_their_own(tmp_path, monkeypatch):
+    """They begin with the network of the stage before, and without examples or updates."""
+    begun = []
+
+    def train_step(game, graph, state, *, opponent, **rest):
+        bias = float(state.learner.params["value"]["bias"][0])
+        begun.append((int(opponent.simulations), int(state.replay.size), bias))
+        params = jax.tree.map(lambda x: x + 1, state.learner.params)
+        replay = state.replay.replace(size=state.replay.size + 1)
+        learner = state.learner.replace(params=params)
+        losses = dict.fromkeys(CHECKED, state.replay.size)
+        return state.replace(step=state.step + 1, replay=replay, learner=learner), losses
+
+    monkeypatch.setattr(alphazero_training, "train_step", train_step)
+    monkeypatch.setattr(AlphaZeroLaboratory, "_duel", lambda *_, **__: np.zeros(4))
+    arguments = argparse.Namespace(out=tmp_path, preset="", resume=False, overwrite=False)
+    config = dataclasses.replace(CONFIG, responses_at=(0, 4), curriculum=(1, 2))
+    run = Run(arguments, config, experiment="abr_alphazero", command="")
+    laboratory = AlphaZeroLaboratory(run)
+    assert len([*laboratory.responses("TD", "curriculum", laboratory.start)]) == 2
+    assert begun == [(1, 0, 0.0), (1, 1, 1.0), (2, 0, 2.0), (2, 1, 3.0)]
 
 
 @pytest.mark.slow

@@ -171,21 +171,34 @@ class AlphaZeroLaboratory:
             yield _response(name, way, 0, own)
 
     def responses(self, name: str, way: str, params: PyTree) -> Iterator[Response]:
-        """Trains a response to an agent in one of the ways, and measures it in the course."""
+        """Trains a response to an agent in one of the ways, and measures it in the course.
+
+        Each stage of a curriculum is a training of its own, which begins with the network of the
+        stage before (Timbers et al. 2020, section 4).
+        """
         config = self.config
         opponent, steps = (
             AlphaZeroAgent(params=params, settings=self.playing),
             config.responses_at[-1],
         )
         stages = config.curriculum if way == "curriculum" else config.curriculum[-1:]
-        settings = self._training(steps, games=config.response_games or config.games)
+        games = config.response_games or config.games
+        settings = self._training(-(-steps // len(stages)), games=games)
         start = nnx.split(self._network(1))[1]
         common = dict(settings=settings, mesh=self.run.mesh)
         state = alphazero_training.init(self.game, start, jax.random.key(1), **common)
 
+        def stage_of(number):
+            return min(number * len(stages) // steps, len(stages) - 1)
+
         def step(state):
-            stage = stages[min(int(state.step) * len(stages) // steps, len(stages) - 1)]
-            fixed = opponent.replace(simulations=jnp.int32(stage))
+            number = int(state.step)
+            stage = stage_of(number)
+            if number and stage != stage_of(number - 1):
+                learned, key = state.learner.params, state.key
+                fresh = alphazero_training.init(self.game, learned, key, **common)
+                state = fresh.replace(step=state.step, games=state.games)
+            fixed = opponent.replace(simulations=jnp.int32(stages[stage]))
             return alphazero_training.train_step(
                 self.game, self.graph, state, opponent=fixed, **common
             )
