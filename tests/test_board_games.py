@@ -137,7 +137,7 @@ def test_values_are_learned_from_queries_or_from_outcomes(game, preset):
     """With as many searches in all, but for rounding; and the paper's way is the default."""
     configs = {}
     for values in (None, "queries", "outcomes"):
-        wanted = dict(preset=preset, game=game, seed=3, values=values)
+        wanted = dict(preset=preset, game=game, seed=3, values=values, outcome_share=None)
         options = mock.Mock(spec=sog_board_games.Options, **wanted)
         config = sog_board_games.COMMAND.configure(sog_board_games.PRESETS[preset][game], options)
         assert config.seed == 3
@@ -172,6 +172,25 @@ def test_student_of_games_trains_by_table_s2(game):
             f"{field.name.replace('_', ' ')} " in said
         )
     assert ("Table S2 in another game" in said) == (game not in ("chess", "go_19x19"))
+
+
+def test_more_values_may_be_outcomes():
+    """That is ours, and said; nothing else changes."""
+    preset = sog_board_games.PRESETS["cpu"]["go_9x9"]
+    wanted = dict(preset="cpu", game="go_9x9", seed=0, values=None, outcome_share=1.0)
+    options = mock.Mock(spec=sog_board_games.Options, **wanted)
+    config = sog_board_games.COMMAND.configure(preset, options)
+    assert config == dataclasses.replace(preset, outcome_share=1.0)
+    evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
+    search = GrowingTreeCfr(evaluate, simulations=4)
+    settings = sog_board_games.training_settings(config, search)
+    expected = dataclasses.replace(PAPER_SELF_PLAY["go"], outcome_targets=1.0)
+    assert settings.self_play == expected
+    (said,) = {*sog_board_games.deviations(config)} - {*sog_board_games.deviations(preset)}
+    assert "outcomes of 100% of the positions of self-play (the paper: 20%)" in said
+    options.outcome_share = 1.5
+    with pytest.raises(ValueError, match=r"outcome_share=1\.5 must be from 0 to 1"):
+        sog_board_games.COMMAND.configure(preset, options)
 
 
 @pytest.mark.parametrize(("changes", "message"), [({"batch": 3}, "even"), ({"games": 5}, "multi")])

@@ -18,7 +18,12 @@ from experiments.perfect_information.student import CHOSEN_RATE, FIRST_NETWORK, 
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS
-from train.paper_settings import PAPER_TEMPERATURE, learner_deviations, paper_settings
+from train.paper_settings import (
+    PAPER_SELF_PLAY,
+    PAPER_TEMPERATURE,
+    learner_deviations,
+    paper_settings,
+)
 from train.student_of_games_training import StudentOfGamesSettings
 
 
@@ -32,6 +37,8 @@ class Config(board_training.Config):
     table: str  # the column of Table S2: "chess" or "go", whose values come from outcomes
     solves: int
     network: str = FIRST_NETWORK  # a key of SOG_NETWORKS
+    # share of the positions of self-play whose values are learned from outcomes; None: the table's
+    outcome_share: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,6 +48,9 @@ class Options(board_training.Options):
     values: Literal["queries", "outcomes"] | None = None
     """What values are learned from: queries alone, as in chess in Table S2, or the outcomes of a
     fifth of the positions (TD(1)), as in Go. None: as the game is more like chess or Go."""
+    outcome_share: float | None = None
+    """Share of the positions of self-play whose values are learned from outcomes, from 0 to 1, in
+    place of that of Table S2. Ours: AlphaZero takes all."""
 
 
 # Whose column of Table S2 is taken; queries teach values in that of chess, outcomes in that of Go.
@@ -155,16 +165,22 @@ PRESETS = {
 
 def change(config: Config, options: Options) -> Config:
     """The config where values are learned from something else than in the game's own column."""
-    if options.values is None:
-        return config
-    table = {"queries": "chess", "outcomes": "go"}[options.values]
-    return _config(options.preset, config.game, table)
+    if options.values is not None:
+        table = {"queries": "chess", "outcomes": "go"}[options.values]
+        config = _config(options.preset, config.game, table)
+    if options.outcome_share is not None and not 0 <= options.outcome_share <= 1:
+        raise ValueError(f"outcome_share={options.outcome_share} must be from 0 to 1")
+    return dataclasses.replace(config, outcome_share=options.outcome_share)
 
 
 def training_settings(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
     """The paper's settings (Table S2), with the config's sizes and learner."""
     sizes = {name: getattr(config, name) for name in ("episodes", "solves", "updates", "learner")}
-    return paper_settings(config.table, search, **sizes)
+    settings = paper_settings(config.table, search, **sizes)
+    if config.outcome_share is None:
+        return settings
+    self_play = dataclasses.replace(settings.self_play, outcome_targets=config.outcome_share)
+    return dataclasses.replace(settings, self_play=self_play)
 
 
 def new_student(game: BeliefGame, run: Run) -> Student:
@@ -176,6 +192,15 @@ def new_student(game: BeliefGame, run: Run) -> Student:
         settings_of=lambda search: training_settings(config, search),
         seed=config.seed,
     )
+
+
+def _outcomes_in_words(config):
+    paper = PAPER_SELF_PLAY[config.table].outcome_targets
+    if config.outcome_share not in (None, paper):
+        yield (
+            f"values are learned from the outcomes of {config.outcome_share:.0%} of the positions"
+            f" of self-play (the paper: {paper:.0%})"
+        )
 
 
 def deviations(config: Config) -> list[str]:
@@ -191,6 +216,7 @@ def deviations(config: Config) -> list[str]:
             * (config.training_simulations != _PAPER_SIMULATIONS)
         ),
         *([f"our learner: {own}"] * bool(own)),
+        *_outcomes_in_words(config),
         *([CHOSEN_RATE] * (config.learner.optimizer == _ADAM["optimizer"])),
         *(
             [f"settings of {config.table} in Table S2 in another game, {config.game}"]
