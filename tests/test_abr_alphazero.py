@@ -149,7 +149,7 @@ def test_the_agent_of_another_run(tmp_path):
     returns, other = (arrays(tmp_path / "out" / f"network_{n}.npz") for n in ("returns", "TD"))
     assert all((returns[name] == network[name]).all() for name in network)
     assert any((other[name] != network[name]).any() for name in network)
-    assert (result.config["td_steps"], result.config["torso"]) == (2, "convolutional")
+    assert (result.config["td_steps"], result.config["torso"]) == (2, "alphazero")
     for name in AGENTS:
         assert result.number(f"perfect player first:{name}").value == 1
 
