@@ -8,6 +8,8 @@ other's. Ranges do not go in: they are known where nothing is hidden (Table S1).
 
 from __future__ import annotations
 
+from typing import Any
+
 from flax import nnx
 from jaxtyping import Array, Float
 
@@ -61,24 +63,13 @@ class PositionNetwork(nnx.Module):
     can_prepare = False  # nothing is left to do when ranges are known
 
 
-def new_position_network(
-    game: BeliefGame,
-    *,
-    seed: int,
-    width: int = 128,
-    depth: int = 2,
-    torso: str = "mlp",
-    dtype: str = "float32",
-) -> PositionNetwork:
+def new_position_network(game: BeliefGame, *, seed: int, **sizes: Any) -> PositionNetwork:
     """Makes a network of the sizes that a game asks for.
 
     Args:
       game: of perfect information, with `game.seen_by_mover`, such as those of `pgx_beliefs`.
       seed: of the first parameters.
-      width: of the hidden layers.
-      depth: hidden layers, or residual blocks.
-      torso: as of `new_value_prior`.
-      dtype: precision of the factors, "float32" or "bfloat16".
+      sizes: width, depth, torso and dtype, as of `new_value_prior`.
 
     Returns:
       The network.
@@ -88,5 +79,4 @@ def new_position_network(
     """
     if not game.seen_by_mover:
         raise ValueError(f"{game.name} has no features that are seen by the player to move")
-    sizes = dict(width=width, depth=depth, torso=torso, dtype=dtype)
     return PositionNetwork(new_value_prior(game, seed=seed, **sizes))

@@ -178,7 +178,8 @@ def test_stages_of_a_curriculum_are_trainings_of_their_own(tmp_path, monkeypatch
     """They begin with the network of the stage before, and without examples or updates."""
     begun = []
 
-    def train_step(game, graph, state, *, opponent, **rest):
+    def train_step(game, graph, state, *, opponent, settings, **rest):
+        assert settings.search.concentration == 0.5
         bias = float(state.learner.params["value"]["bias"][0])
         begun.append((int(opponent.simulations), int(state.replay.size), bias))
         params = jax.tree.map(lambda x: x + 1, state.learner.params)
@@ -190,7 +191,7 @@ def test_stages_of_a_curriculum_are_trainings_of_their_own(tmp_path, monkeypatch
     monkeypatch.setattr(alphazero_training, "train_step", train_step)
     monkeypatch.setattr(AlphaZeroLaboratory, "_duel", lambda *_, **__: np.zeros(4))
     arguments = argparse.Namespace(out=tmp_path, preset="", resume=False, overwrite=False)
-    config = dataclasses.replace(CONFIG, responses_at=(0, 4), curriculum=(1, 2))
+    config = dataclasses.replace(CONFIG, responses_at=(0, 4), curriculum=(1, 2), concentration=0.5)
     run = Run(arguments, config, experiment="abr_alphazero", command="")
     laboratory = AlphaZeroLaboratory(run)
     assert len([*laboratory.responses("TD", "curriculum", laboratory.start)]) == 2

@@ -17,7 +17,7 @@ from experiments.benchmarks import cfr as benchmark
 from experiments.benchmarks.cfr_ours import bytes_per_iteration
 from experiments.benchmarks.cfr_peers import PEERS
 from experiments.benchmarks.cfr_program import GAMES
-from experiments.benchmarks.measurements import bandwidth
+from experiments.benchmarks.measurements import bandwidth, long_enough
 from experiments.benchmarks.numpy_sequence_form import SequenceFormCfrPlus
 from experiments.benchmarks.processes import MeasuringProcess, measure_in_process
 from experiments.harness import results
@@ -266,6 +266,11 @@ def test_a_turn_that_crashes_or_takes_too_long_says_so(tmp_path, monkeypatch):
         assert process.measure() == {}
         with pytest.raises(ValueError, match="capped: over 5 s"):
             process.measure()
+
+
+def test_turns_are_doubled_until_they_take_long_enough():
+    assert long_enough(lambda count: count / 8, 1.0) == (8, 1.0)
+    assert long_enough(lambda count: count / 8, 1.0, first=6) == (12, 1.5)
 
 
 def test_an_interrupted_turn_leaves_no_timer(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from experiments.perfect_information import (
     board_duels,
     board_training,
     sog_board_games,
+    sog_student,
 )
 from experiments.perfect_information.board_duels import UNIFORM, Duel
 from experiments.perfect_information.board_training import GAMES, Outcome, Reached
@@ -172,6 +173,25 @@ def test_student_of_games_trains_by_table_s2(game):
             f"{field.name.replace('_', ' ')} " in said
         )
     assert ("Table S2 in another game" in said) == (game not in ("chess", "go_19x19"))
+
+
+def test_training_searches_have_one_simulation_for_an_iteration(monkeypatch):
+    """With any number of them, as in the paper; play has ten from 320 simulations on."""
+    trainee = mock.Mock(spec=training_run.Trainee)
+    monkeypatch.setattr(sog_student, "student", mock.Mock(return_value=trainee))
+    config = dataclasses.replace(
+        sog_board_games.PRESETS["smoke"]["hex"], training_simulations=400, torso="mlp"
+    )
+    seen = []
+
+    def settings_of(search):
+        seen.append(search)
+        return sog_board_games.training_settings(config, search)
+
+    game, run = pgx_beliefs("hex"), mock.Mock(spec=Run, config=config)
+    student = sog_student.sog_student(game, run, settings_of=settings_of, seed=0)
+    assert [(search.simulations, search.pace) for search in seen] == [(400, 1.0)]
+    assert student.agent({}, 400).settings.pace == 10.0
 
 
 def test_more_values_may_be_outcomes():

@@ -96,6 +96,7 @@ def searched(name, settings, *, batch=3):
             marks=pytest.mark.slow,
         ),
         ("tic_tac_toe", dict(expand=2, exploration=3.0)),
+        ("tic_tac_toe", dict(expand=1, pace=3.0, simulations=30)),
         pytest.param("gardner_chess", dict(expand=1, simulations=20), marks=pytest.mark.slow),
     ],
 )

@@ -18,7 +18,8 @@ from experiments.benchmarks import pgx_alphazero
 from experiments.benchmarks.measurements import Clock, mesh_of_cores
 from experiments.benchmarks.pgx_alphazero import PgxSettings
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, pgx_beliefs
-from nets.value_prior import ValuePrior, ValuePriorEvaluator, new_value_prior
+from nets.alphazero_network import AlphaZeroNetwork
+from nets.value_prior import ValuePriorEvaluator, new_value_prior
 from solvers.device_batches import on_each_device
 from solvers.perfect_information import alphazero_search
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
@@ -139,7 +140,7 @@ def _samples(program, step) -> Iterator[dict[str, float]]:
         yield sample | done | {"rate": done["positions"] / seconds, "seconds": seconds}
 
 
-def _network(task: Task, game: PgxBeliefs) -> ValuePrior:
+def _network(task: Task, game: PgxBeliefs) -> AlphaZeroNetwork:
     return new_value_prior(game, seed=0, width=task.width, depth=task.depth, torso="alphazero")
 
 

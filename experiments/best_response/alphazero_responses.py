@@ -174,7 +174,7 @@ class AlphaZeroLaboratory:
         """Trains a response to an agent in one of the ways, and measures it in the course.
 
         Each stage of a curriculum is a training of its own, which begins with the network of the
-        stage before (Timbers et al. 2020, section 4).
+        stage before (Timbers et al. 2020, Fig. 3).
         """
         config = self.config
         opponent, steps = (
