@@ -122,8 +122,9 @@ class Game(abc.ABC):
     def belief_game(self) -> typing.Any:
         """This game as a `jaxgames.beliefs.BeliefGame` of its own, or None if it has none.
 
-        Games return one that merges information states or that is too large to enumerate;
-        `jaxgames.beliefs.belief_table` then compiles that instead of the histories.
+        Games that are too large to enumerate return one, which search then needs no tree for. If
+        it merges information states, `jaxgames.beliefs.belief_table` compiles it, and not the
+        histories.
         """
         return None
 

@@ -1,8 +1,9 @@
-"""Names that a package exports and imports on first use, so that importing the package is cheap."""
+"""Names and modules of a package, imported on first use, so that the package is cheap."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 def lazy_exports(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package (PEP 562).
+    """The `__getattr__` and `__dir__` of a package (PEP 562), which find its modules, too.
 
     Args:
       package: its `__name__`.
@@ -23,9 +24,11 @@ def lazy_exports(
     """
 
     def get(name: str) -> Any:
-        if name not in modules:
+        if name in modules:
+            return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        return importlib.import_module(f"{package}.{name}")
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})

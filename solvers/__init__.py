@@ -18,9 +18,10 @@ Game and measures, for policies of your own:
 - `compile_game` (to a `CompiledGame`), `solver_by_name` and `prepare_solver` are the steps of
   `solve` one by one; `GrowingTreeCfr` holds all settings of a search.
 
-Below that, each algorithm is a module of pure functions (`init`, `run`, `average_policy`) that
-compose under `jit` and `vmap`: `solvers.cfr`, `solvers.fictitious_play`, `solvers.linear_program`,
-`solvers.sampling`, `solvers.search`, `solvers.subgames`, `solvers.approximate_best_response`.
+Below that, each algorithm is a module of pure functions that compose under `jit` and `vmap`:
+`solvers.cfr`, `solvers.fictitious_play` and those of `solvers.sampling` have `init`, `run` and
+`average_policy`; `solvers.search`, `solvers.subgames` and `solvers.approximate_best_response` say
+what theirs are. `solvers.linear_program` runs on the host.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def test_permuting_suits_permutes_the_answer():
         swap = np.stack([suits, np.argsort(card)[suits[card]]])
         reach = tuple(np.random.default_rng(0).uniform(0.1, 1, size=(2, 4)))
         swapped = lambda pair: tuple(np.asarray(pair[p])[..., swap[p]] for p in range(2))  # noqa: E731
-        settings = Whole(max_nodes=200, iterations=20)
+        settings = Whole(max_nodes=200, num_iterations=20)
 
         @jax.jit
         def answer(reach):

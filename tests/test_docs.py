@@ -123,9 +123,14 @@ def test_identifiers_are_words_of_the_code(page):
 OTHER_NAMES = {
     "ExternalSamplingSolver",
     "OutcomeSamplingSolver",
+    "PolicyOutput",
+    "dirichlet_alpha",
+    "dirichlet_fraction",
+    "muzero_policy",
     "my_game",
     "my_training",
     "optimization_barrier",
+    "pb_c_init",
 }
 
 

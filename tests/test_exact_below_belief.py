@@ -35,7 +35,7 @@ def listed(name):
 
 @functools.cache
 def equilibrium(name):
-    return exact_below_belief.equilibrium(*listed(name), iterations=1000)
+    return exact_below_belief.equilibrium(*listed(name), num_iterations=1000)
 
 
 def assert_value(name, value, *, exploitability=1e-3):
@@ -83,7 +83,7 @@ def test_known_values(name, value):
     assert_value(name, value, exploitability=5e-3)
 
 
-def values_at_equilibrium(name, *, iterations):
+def values_at_equilibrium(name, *, num_iterations):
     """What either player's beliefs are worth at every public state with a decision: by solving the
     rest `[M, 2]`, and by an equilibrium from tabular CFR+, whose own beliefs they are `[M, 2]`."""
     tree, (table, states) = enumerate_game(game_named(name)), listed(name)
@@ -92,7 +92,7 @@ def values_at_equilibrium(name, *, iterations):
     policy = belief_exploitability.listed_policy(table, states, cfr.average_policy(public, solved))
     reach, values = belief_exploitability.reach_and_values(table, states, policy)
     inner = np.asarray(states.actor) >= 0
-    settings = Whole(max_nodes=states.num_inner, iterations=iterations)
+    settings = Whole(max_nodes=states.num_inner, num_iterations=num_iterations)
 
     @jax.jit
     @jax.vmap
@@ -111,7 +111,7 @@ def values_at_equilibrium(name, *, iterations):
     [("kuhn_poker", 1e-6), pytest.param("uneven", 3e-6, marks=pytest.mark.slow)],
 )
 def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns(name, rounding):
-    solved, truth = values_at_equilibrium(name, iterations=1000)
+    solved, truth = values_at_equilibrium(name, num_iterations=1000)
     np.testing.assert_allclose(solved, truth, atol=1e-3)
     np.testing.assert_allclose(solved[:, 0], -solved[:, 1], atol=rounding)
     assert np.ptp(truth[:, 0]) > 0.05
@@ -119,13 +119,13 @@ def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns(name, ro
 
 @pytest.mark.slow
 def test_the_rest_of_an_equilibrium_in_leduc():
-    solved, truth = values_at_equilibrium("leduc_poker", iterations=1000)
+    solved, truth = values_at_equilibrium("leduc_poker", num_iterations=1000)
     np.testing.assert_allclose(solved, truth, atol=5e-3)
 
 
 def test_nothing_that_is_not_reached_is_solved():
     table, states = listed("kuhn_poker")
-    settings = Whole(max_nodes=states.num_inner, iterations=2)
+    settings = Whole(max_nodes=states.num_inner, num_iterations=2)
     solve = jax.jit(functools.partial(exact_below_belief.solve_below, settings=settings))
     ones = continual_resolving.first_problem(table, max_path=1).reach
     search = solve(table, table.root(), jax.tree.map(jnp.zeros_like, ones))
@@ -153,8 +153,8 @@ def test_bounds_are_checked():
     _, states = listed("leduc_poker")
     with pytest.raises(ValueError, match="114 public states below it, more than max_nodes=50"):
         exact_below_belief.oracle(states, max_nodes=50)
-    with pytest.raises(ValueError, match="iterations=0 must be at least 1"):
-        Whole(max_nodes=3, iterations=0)
+    with pytest.raises(ValueError, match="num_iterations=0 must be at least 1"):
+        Whole(max_nodes=3, num_iterations=0)
 
 
 @pytest.mark.parametrize(

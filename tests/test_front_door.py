@@ -19,11 +19,11 @@ import solvers
 import train
 from experiments import cli
 from experiments.harness import results
-from jaxgames.beliefs import belief_table
+from jaxgames.beliefs import BeliefTable, belief_table
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.registry import SOLVERS
-from solvers.search import growing_tree_cfr
+from solvers.search import growing_tree_cfr, search_result
 from solvers.sequence_form import build_sequence_form
 
 EXPORTS = {
@@ -39,8 +39,8 @@ EXPORTS = {
     ),
     "solvers.perfect_information": (
         "AlphaZero AlphaZeroAgent GrowingTreeAgent act alphazero_search best_response_values"
-        " draw_openings duel duels enumerate_positions matches perfect_policy perfect_values"
-        " play_pairs search"
+        " chooser draw_openings duel duels enumerate_positions matches perfect_policy"
+        " perfect_values play_pairs search"
     ),
     "jaxgames": (
         "CHANCE TERMINAL Game GameTree Playout State TreeTooLargeError absorb check_game"
@@ -140,6 +140,7 @@ def test_importing_solvers_is_cheap():
 
 
 def test_unknown_names_are_attribute_errors():
+    assert solvers.linear_program.solve is importlib.import_module("solvers.linear_program").solve
     with pytest.raises(AttributeError, match="'solvers' has no attribute 'solv'"):
         solvers.solv  # noqa: B018
 
@@ -224,6 +225,37 @@ def test_search_begins_at_the_root_of_a_game_in_any_form():
     text = str(first)
     assert "kuhn_poker(players=2) searched with 30 simulations" in text
     assert "policy of player 0" in text
+
+
+def test_games_with_beliefs_of_their_own_are_searched_by_them():
+    """And not tabulated: they may be of any size. Tables have fewer rows, with the same policy."""
+    name, key = "scotland_yard(map=glasses,rounds=2)", jax.random.key(0)
+    own, table = solvers.growing_tree_search(name, key=key, simulations=3), belief_table(make(name))
+    assert not isinstance(own.game, BeliefTable)
+    tabulated = solvers.growing_tree_search(table, key=key, simulations=3)
+    for result in (own, tabulated):
+        assert result.game.num_actions == own.game.num_actions
+    rows = [np.asarray(result.policy).sum(axis=0) > 0 for result in (own, tabulated)]
+    np.testing.assert_allclose(
+        np.asarray(own.policy)[:, rows[0]], np.asarray(tabulated.policy)[:, rows[1]], atol=1e-5
+    )
+    board = solvers.growing_tree_search("pgx:tic_tac_toe", key=key, simulations=3)
+    assert board.settings.expand == 1  # the paper's k in games of perfect information
+    whole = solvers.growing_tree_search("pgx:tic_tac_toe", key=key, simulations=3, expand=None)
+    assert whole.settings.expand is None
+    with pytest.raises(ValueError, match=r"such as scotland_yard\(detective_starts=13/26/29/34/50"):
+        solvers.growing_tree_search("scotland_yard", key=key)
+
+
+def test_the_likeliest_of_many_actions_are_printed(monkeypatch):
+    many = np.zeros(40)
+    many[[7, 3]] = 0.25, 0.75
+    assert search_result._likeliest(many) == "3: 0.750  7: 0.250"
+    assert search_result._likeliest(np.full(40, 1 / 40)).endswith("11: 0.025  ...")
+    assert (
+        search_result._likeliest(many[:8])
+        == "0.000  0.000  0.000  0.750  0.000  0.000  0.000  0.250"
+    )
 
 
 def test_search_is_compiled_once_for_a_game_and_settings(monkeypatch):

@@ -21,10 +21,9 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.search import leaf_evaluators
-from solvers.search.search_result import as_belief_game
 from solvers.search.search_state import GrowingTreeCfr
 from train import agent_matches
-from train.agent import TrainedAgent, load_agent
+from train.agent import TrainedAgent, game_table, load_agent
 
 COMMITTED = pathlib.Path(__file__).parent.parent / "experiments/results/sog_leduc/quick"
 
@@ -179,7 +178,7 @@ def test_the_committed_agent_can_be_loaded():
 
 @functools.cache
 def places(name):
-    tree, table = enumerate_game(make(name)), as_belief_game(name)
+    tree, table = enumerate_game(make(name)), game_table(name)
     return tree, table_places(tree, table)
 
 
@@ -226,7 +225,7 @@ def test_both_games_of_a_deal_have_the_same_cards():
 
 
 def zero_agent(name):
-    table = as_belief_game(name)
+    table = game_table(name)
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=4)
     return TrainedAgent(game=make(name), table=table, params=None, settings=settings)
 

@@ -57,7 +57,7 @@ def test_a_full_tree_is_plain_cfr(name):
         tree, table = compiled(name, "float64")
         inner = int((np.asarray(table.actors)[int(table.first) :] != TERMINAL).sum())
         how = Whole(
-            max_nodes=inner, iterations=5, minimizer=RegretMatchingPlus(), averaging_power=1.0
+            max_nodes=inner, num_iterations=5, minimizer=RegretMatchingPlus(), averaging_power=1.0
         )
         root = table.root()
         reach = tuple(rows.astype("float64") for rows in table.rows(root))
@@ -65,7 +65,7 @@ def test_a_full_tree_is_plain_cfr(name):
         search = jax.jit(functools.partial(solve_below, settings=how))(table, root, reach)
         assert int(search.tree.count) == inner
         solver = cfr.cfr_plus(alternating=False)
-        plain = cfr.run(public, cfr.init(public), solver=solver, num_iterations=how.iterations)
+        plain = cfr.run(public, cfr.init(public), solver=solver, num_iterations=how.num_iterations)
         average = cfr.average_policy(public, plain)
         where = np.asarray(search.tree.state[:inner])
         actor = np.asarray(table.actors)[where]

@@ -25,7 +25,7 @@ def exactly_solved(name, accuracy):
     """A game, its public states, and leaves that are solved in `accuracy` iterations."""
     table = belief_table(make(name))
     states = list_public_states(table)
-    oracle = exact_below_belief.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
+    oracle = exact_below_belief.oracle(states, num_iterations=accuracy, max_nodes=states.num_inner)
     return table, states, leaf_evaluators.Noisy(oracle)
 
 

@@ -7,13 +7,13 @@ from flax import nnx
 from experiments.harness import results
 from experiments.student_of_games import sog_leduc
 from nets import cvpn
-from solvers.search.search_result import as_belief_game
+from train.agent import game_table
 
 
 def write_agent(folder, **changes):
     """What `sog_leduc` leaves, of a network before training."""
     config = dataclasses.asdict(sog_leduc.PRESETS["smoke"])
-    table = as_belief_game(config["game"])
+    table = game_table(config["game"])
     network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
     folder.mkdir()
     results.write_file(folder / "network.npz", cvpn.to_bytes(nnx.split(network)[1]))

@@ -20,6 +20,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.beliefs.build import belief_table
 from jaxgames.beliefs.listing import Listing, list_public_states
 from jaxgames.beliefs.table import BeliefTable
 from jaxgames.core import Game
@@ -30,7 +31,6 @@ from nets import cvpn
 from solvers.search import search_agent
 from solvers.search.agent_exploitability import agents, longest_path, searched_exploitability
 from solvers.search.search_agent import SearchAgentState
-from solvers.search.search_result import as_belief_game
 from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
 from train.learner import LearnerSettings, require_finite_losses
@@ -84,7 +84,8 @@ class TrainedAgent:
         Raises:
           ValueError: rows of the table merge information states, so that it has no histories.
         """
-        if self.game.belief_game() is not None:
+        beliefs = self.game.belief_game()
+        if beliefs is not None and beliefs.merges_rows:
             raise ValueError(
                 f"{self.game}: its table merges information states, so its agents can be measured"
                 " but not followed through a game; allowed: agents of other games"
@@ -240,7 +241,7 @@ def student_of_games(
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1")
     name = str(game)
-    table = as_belief_game(name)
+    table = game_table(name)
     listing = _listing(table)
     recorded = dataclasses.asdict(config) | {
         "game": name,
@@ -330,7 +331,7 @@ def load_agent(
     config = _read_config(folder)
     if game is not None and str(make(game)) != str(make(config["game"])):
         raise ValueError(f"{folder} holds an agent of {config['game']}, not of {make(game)}")
-    table = as_belief_game(config["game"])
+    table = game_table(config["game"])
     _, params, settings = _network_and_search(config, table)
     if trained:
         try:
@@ -366,9 +367,15 @@ def game_tree(game: str) -> GameTree:
     return enumerate_game(make(game))
 
 
+@functools.lru_cache(maxsize=16)
+def game_table(game: str) -> BeliefTable:
+    """The belief table of a game by its name; the same object for the same name."""
+    return belief_table(make(game))
+
+
 @functools.cache
 def _num_inner(game: str) -> int:
-    return _listing(as_belief_game(game)).num_inner
+    return _listing(game_table(game)).num_inner
 
 
 def _listing(table: BeliefTable) -> Listing:

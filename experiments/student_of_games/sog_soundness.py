@@ -156,7 +156,7 @@ class _PartLaboratory:
         self.evaluate, self.params = leaf_evaluators.continuation, None
         if part.leaves == "oracle":
             self.evaluate = exact_below_belief.oracle(
-                game[1], iterations=run.config.oracle_iterations
+                game[1], num_iterations=run.config.oracle_iterations
             )
         else:
             with status(f"solving {part.game}"):

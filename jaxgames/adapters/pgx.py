@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from jaxgames.adapters import chess_environments, go_environments
+from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL, Game, State, absorb, record
 from jaxgames.registry import unknown
 
@@ -121,6 +122,12 @@ class PgxGame(Game):
         turn = seat_of(state.pgx.current_player, self.root.current_player) == player
         seen = state.pgx.observation.astype(float).ravel()
         return jnp.concatenate([seen, turn.astype(float)[None]])
+
+    def belief_game(self) -> BeliefGame:
+        """The game by positions; see `pgx_beliefs`."""
+        from jaxgames.adapters.pgx_beliefs import beliefs_of  # which imports the rules
+
+        return beliefs_of(self)
 
     def render(self, state: PgxState) -> str:
         """Lists the moves so far; pgx itself draws boards, by `state.pgx.save_svg(file)`."""

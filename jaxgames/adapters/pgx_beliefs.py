@@ -183,8 +183,16 @@ def pgx_beliefs(env: Any, *, max_depth: int | None = None) -> PgxBeliefs:
     """
     env = make_env(env)
     _check_kind(env)
-    game = from_pgx(env, max_depth=max_depth)
-    if kind_of(env) not in MAX_DEPTH:
+    return beliefs_of(from_pgx(env, max_depth=max_depth))
+
+
+def beliefs_of(game: PgxGame) -> PgxBeliefs:
+    """The rules of a game of pgx as a belief-level game, with the same longest game.
+
+    Raises:
+      ValueError: the game is not pgx's own, and not zero-sum in some random episode.
+    """
+    if kind_of(game.env) not in MAX_DEPTH:
         _check_zero_sum(game)
     root = jax.tree.map(jnp.asarray, game.root)
     return PgxBeliefs(
@@ -193,7 +201,7 @@ def pgx_beliefs(env: Any, *, max_depth: int | None = None) -> PgxBeliefs:
         num_actions=(game.num_actions, game.num_actions),
         num_children=game.num_actions,
         max_depth=game.max_depth,
-        env=env,
+        env=game.env,
         start=PgxPosition(pgx=_small(root), score=jnp.float32(0), num_steps=jnp.int32(0)),
         first=jnp.asarray(root.current_player, jnp.int32),
     )

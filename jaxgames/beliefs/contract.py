@@ -226,6 +226,12 @@ class BeliefGame(abc.ABC):
         return self.follow(state, pair, action)
 
     @property
+    def merges_rows(self) -> bool:
+        """Whether several information states may become one row, so that tables are made of this
+        game and not of its histories."""
+        return False
+
+    @property
     def seen_by_mover(self) -> bool:
         """Whether features are what the player to move sees, who is the last of them, 0 or 1."""
         return False

@@ -42,9 +42,9 @@ def history_places(
       with merged rows.
     """
     beliefs = game.belief_game()
-    if beliefs is None:
-        return tree.public_state, _own_rows(tree, table)
-    return beliefs.history_places(tree, table)
+    if beliefs is not None and beliefs.merges_rows:
+        return beliefs.history_places(tree, table)
+    return tree.public_state, _own_rows(tree, table)
 
 
 def table_places(tree: GameTree, table: BeliefTable) -> Places:

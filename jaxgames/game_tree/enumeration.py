@@ -43,8 +43,10 @@ def enumerate_game(game: Game, *, max_histories: int = MAX_HISTORIES) -> GameTre
     Raises:
       TreeTooLargeError: the tree has more than `max_histories` histories; the message estimates how
         many.
-      ValueError: the game breaks a rule of its contract (perfect recall, chance, payoffs).
+      ValueError: the game breaks a rule of its contract (perfect recall, chance, payoffs), or is a
+        name.
     """
+    refuse_name(game)
     tree = getattr(game, "tree", None)
     if isinstance(tree, GameTree):
         if tree.num_histories > max_histories:
@@ -79,6 +81,16 @@ def estimate_num_histories(game: Game, key: Key[Array, ""], *, num_probes: int =
       The estimate.
     """
     return float(np.mean(_probe(jax.random.split(key, num_probes), game)))
+
+
+def refuse_name(game: object) -> None:
+    """Tells who passes a name where a game is needed how to make one.
+
+    Raises:
+      ValueError: `game` is a name.
+    """
+    if isinstance(game, str):
+        raise ValueError(f"game={game!r} is a name; allowed: a game, by jaxgames.make({game!r})")
 
 
 def too_large(game: object, estimate: float | int, limit: int) -> TreeTooLargeError:

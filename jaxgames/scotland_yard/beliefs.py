@@ -81,6 +81,7 @@ class ScotlandYardBeliefs(BeliefGame):
     late_starts: float = flax.struct.field(pytree_node=False, default=0.0)
 
     straight = (False, True, True)
+    merges_rows = True  # how Mr X came to a station
 
     @property
     def action_of_child(self) -> tuple[int, ...]:
@@ -440,9 +441,11 @@ def _check_deal(game, starts):
     fixed = dealt or starts == game.detective_starts
     if len(starts) != game.detectives or not cards or not fixed:
         among = "different stations of" if dealt else "exactly"
+        first = "/".join(map(str, game.detective_starts[: game.detectives]))
+        such = f", such as scotland_yard(detective_starts={first})" if dealt else ""
         raise ValueError(
             f"scotland_yard_beliefs: detective_starts={starts} must be {game.detectives} {among}"
-            f" {game.detective_starts}"
+            f" {game.detective_starts}{such}: beliefs begin after the detectives are dealt"
         )
 
 

@@ -22,8 +22,8 @@ Everything here is imported on first use.
 
 - Trees: `holdem_tree` of a subgame on a board, `build_holdem_tree` with any deck,
   `whole_game_tree` of a whole game, all of them a `HoldemTree`; `estimated_bytes` of solving one;
-  `shard_holdem_tree` and `shard_tree` over several devices. Every solver of a `SequenceForm` works
-  on `HoldemTree.sequence_form`.
+  `shard_holdem_tree` and `shard_tree` over several devices. Every iterating solver of a
+  `SequenceForm` works on `HoldemTree.sequence_form`.
 - A `HoldemSolution` is walked, queried, saved and loaded.
 - Depth-limited solving: `cut_street`, leaf values (`below_leaves`, `leaf_values`,
   `sampled_boards`), strategies to choose from (`self_generated_values`, `biased_policies`).

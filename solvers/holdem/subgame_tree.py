@@ -9,8 +9,9 @@
     >>> [treeplex.num_decisions for treeplex in tree.sequence_form.treeplexes]
     [54684, 81592]
 
-Every solver of a `SequenceForm` works on `tree.sequence_form`. Cards are not abstracted: players
-see their hands and all boards. Boards that are the same under a symmetry of suits are solved once.
+Every iterating solver of a `SequenceForm` works on `tree.sequence_form`. Cards are not abstracted:
+players see their hands and all boards. Boards that are the same under a symmetry of suits are
+solved once.
 """
 
 from __future__ import annotations

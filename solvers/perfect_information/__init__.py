@@ -3,8 +3,9 @@
 - `search` and `act` of the module `alphazero_search` are AlphaZero's, for an `AlphaZeroAgent` with
   the settings `AlphaZero`.
 - `duel` plays agents against each other; the module `duels` plays many games side by side.
-- `play_pairs` of the module `matches` plays pairs of games from openings (`draw_openings`), between
-  agents of AlphaZero and of Student of Games (`GrowingTreeAgent`).
+- `play_pairs` of the module `matches` plays pairs of games from openings (`draw_openings`) between
+  two choosers of moves, which `chooser` makes of agents of AlphaZero and of Student of Games
+  (`GrowingTreeAgent`).
 - `enumerate_positions`, `perfect_values`, `perfect_policy` and `best_response_values` solve small
   games by backward induction.
 """
@@ -13,7 +14,7 @@ from solvers.perfect_information import alphazero_search, duels, matches
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent, act, search
 from solvers.perfect_information.duels import duel
 from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
-from solvers.perfect_information.matches import draw_openings, play_pairs
+from solvers.perfect_information.matches import chooser, draw_openings, play_pairs
 from solvers.perfect_information.minimax import (
     best_response_values,
     enumerate_positions,
@@ -28,6 +29,7 @@ __all__ = [
     "act",
     "alphazero_search",
     "best_response_values",
+    "chooser",
     "draw_openings",
     "duel",
     "duels",

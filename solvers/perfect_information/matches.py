@@ -48,6 +48,10 @@ def chooser(game: BeliefGame, agent: Agent, mesh: Mesh | None = None) -> Choose:
       game: a game of perfect information.
       agent: who moves.
       mesh: the devices that share a batch; None: there is one.
+
+    Returns:
+      A function of keys `[B]`, positions `[B, ...]` and the numbers of moves so far `[B]`, which
+      gives actions `[B]`.
     """
     choose = _chooser(mesh)
     return lambda keys, states, num_moves: choose((game, agent), (keys, states, num_moves))

@@ -18,8 +18,13 @@ def require_perfect_information(game: BeliefGame) -> None:
     Chance moves cannot be told from the sizes of a game; they are not examined.
 
     Raises:
-      ValueError: `game.num_rows` is not (1, 1).
+      ValueError: `game` is no belief-level game, or its `num_rows` is not (1, 1).
     """
+    if not isinstance(game, BeliefGame):
+        raise ValueError(
+            f"game={game!s:.80} is a {type(game).__name__}; allowed: a BeliefGame, such as"
+            " make('pgx:connect_four').belief_game()"
+        )
     if game.num_rows != (1, 1):
         raise ValueError(
             f"{game.name} has num_rows={game.num_rows}; allowed: (1, 1), perfect information"

@@ -42,12 +42,12 @@ class Whole:
     """
 
     max_nodes: int  # public states of the tree, without terminals
-    iterations: int = 1000
+    num_iterations: int = 1000
     minimizer: RegretMinimizer = dataclasses.field(default_factory=PredictiveRegretMatchingPlus)
     averaging_power: float = 2.0
 
     def __post_init__(self):
-        for name in ("max_nodes", "iterations"):
+        for name in ("max_nodes", "num_iterations"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
 
@@ -87,7 +87,7 @@ def _solve_batch(game, params, keys, problems, settings):
     state = growing_tree_cfr.start(game, params, problems=problems, settings=how, listed=True)
     state = expand_all(game, state, settings=how)
     iterate = functools.partial(regret_phase.iterate, game, params, settings=how)
-    state = jax.lax.fori_loop(0, settings.iterations, lambda _, state: iterate(state), state)
+    state = jax.lax.fori_loop(0, settings.num_iterations, lambda _, state: iterate(state), state)
     return growing_tree_cfr.finish(state)
 
 
@@ -160,20 +160,20 @@ def policy_below(
 
 
 def equilibrium(
-    game: BeliefGame, listing: Listing, *, iterations: int = 2000
+    game: BeliefGame, listing: Listing, *, num_iterations: int = 2000
 ) -> tuple[Float[Array, "S A0 N0"], Float[Array, "S A1 N1"]]:
     """A policy near an equilibrium of the whole game.
 
     Args:
       game: any belief-level game.
       listing: all its public states.
-      iterations: of CFR.
+      num_iterations: of CFR.
 
     Returns:
       Both players' policies by public state, 0 where they do not act;
       `belief_exploitability.exploitability` tells how near it is.
     """
-    settings = Whole(max_nodes=listing.num_inner, iterations=iterations)
+    settings = Whole(max_nodes=listing.num_inner, num_iterations=num_iterations)
     root = at(listing.state, 0)
     dtype = jax.eval_shape(lambda: game.compatible(root, 0, jnp.ones(game.num_rows[1]))).dtype
     reach = tuple(rows.astype(dtype) for rows in game.rows(root))
@@ -202,12 +202,12 @@ class Oracle:
         return readouts.average_values(search), uniform(game, state, reach[0].dtype)
 
 
-def oracle(listing: Listing, *, iterations: int = 100, max_nodes: int = 200) -> Oracle:
+def oracle(listing: Listing, *, num_iterations: int = 100, max_nodes: int = 200) -> Oracle:
     """The exact evaluator for leaves of searches anywhere in a game.
 
     Args:
       listing: all public states of the game.
-      iterations: of CFR on everything below a leaf, at each evaluation.
+      num_iterations: of CFR on everything below a leaf, at each evaluation.
       max_nodes: the most nodes that may be below a leaf.
 
     Returns:
@@ -221,4 +221,4 @@ def oracle(listing: Listing, *, iterations: int = 100, max_nodes: int = 200) -> 
         raise ValueError(
             f"a leaf has {largest:,} public states below it, more than max_nodes={max_nodes:,}"
         )
-    return Oracle(Whole(max_nodes=max(largest, 1), iterations=iterations))
+    return Oracle(Whole(max_nodes=max(largest, 1), num_iterations=num_iterations))

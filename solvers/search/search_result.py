@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.arrays import at
-from jaxgames.beliefs import BeliefGame, belief_table
+from jaxgames.beliefs import BeliefGame, BeliefTable, belief_table
 from jaxgames.beliefs.contract import Values
 from jaxgames.core import Game
 from jaxgames.debug import checked
@@ -22,7 +22,7 @@ from solvers.search.problem_checks import check_problem
 from solvers.search.search_state import Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.value_checks import check_search
 
-_SHOWN = 12  # rows that are printed
+_SHOWN = 12  # rows that are printed, and actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -52,10 +52,7 @@ class SearchResult:
     def __str__(self) -> str:
         actor, policy = self.actor, np.asarray(self.policy)
         present = np.flatnonzero(np.asarray(self.game.rows(self._state)[actor]))
-        shown = [
-            f"    row {row}:  " + "  ".join(f"{x:.3f}" for x in policy[:, row])
-            for row in present[:_SHOWN]
-        ]
+        shown = [f"    row {row}:  {_likeliest(policy[:, row])}" for row in present[:_SHOWN]]
         expected = float(jnp.sum(self.search.problem.reach[0] * self.values[0]))
         return "\n".join(
             [
@@ -69,6 +66,15 @@ class SearchResult:
         )
 
     __repr__ = __str__
+
+
+def _likeliest(policy):
+    """The probabilities of all actions if they are few, or the largest with their actions."""
+    if len(policy) <= _SHOWN:
+        return "  ".join(f"{x:.3f}" for x in policy)
+    played = [a for a in np.argsort(-policy, kind="stable") if policy[a] > 0]
+    more = ["..."] if len(played) > _SHOWN else []
+    return "  ".join([*(f"{a}: {policy[a]:.3f}" for a in played[:_SHOWN]), *more])
 
 
 def growing_tree_search(
@@ -86,8 +92,9 @@ def growing_tree_search(
     The search is compiled once for each game and `settings`.
 
     Args:
-      game: a name, a game or its tree (which must be small enough to be tabulated), or a
-        belief-level game.
+      game: a name, a game or its tree, or a belief-level game. A game with beliefs of its own, such
+        as Scotland Yard or chess, is searched by these, and may have any size; others are compiled
+        into tables.
       key: consumed by the search.
       simulations: of the search, each of which adds a public state's children to the tree.
       evaluate: values and prior policies of leaves, called with `params`; by default 0 and uniform.
@@ -95,7 +102,9 @@ def growing_tree_search(
       params: parameters of `evaluate`, such as a network's.
       problem: what is asked; by default the root of the game (see `continual_resolving` for
         others).
-      **settings: other fields of `GrowingTreeCfr`, such as `pace` or `exploration`.
+      **settings: other fields of `GrowingTreeCfr`, such as `pace` or `exploration`. In a game of
+        perfect information with beliefs of its own `expand` is 1, if it is not given (the paper's
+        k).
 
     Returns:
       The policy there and both players' values, with the search itself.
@@ -104,6 +113,8 @@ def growing_tree_search(
       ValueError: unknown game, a setting out of range, or a problem that the game does not have.
     """
     game = as_belief_game(game)
+    if game.has_perfect_information and not isinstance(game, BeliefTable):
+        settings = {"expand": 1} | settings
     settings = GrowingTreeCfr(evaluate=evaluate, simulations=simulations, **settings)
     if problem is None:
         problem = continual_resolving.first_problem(game, max_path=settings.max_path)
@@ -126,23 +137,25 @@ def _search(game, params, key, problem, *, settings):
 
 
 def as_belief_game(game: str | Game | GameTree | BeliefGame) -> BeliefGame:
-    """The belief-level game for a game in any form; the same tables for the same name or game.
+    """The belief-level game for a game in any form; the same object for the same name or game.
 
     Args:
       game: a name, a game, its tree, or a belief-level game, which is returned as it is.
 
     Returns:
-      Tables of the game, or the belief-level game itself.
+      The game's own beliefs if it has some, and else its tables.
 
     Raises:
       ValueError: unknown game, or one without such tables.
-      TreeTooLargeError: the game has too many histories.
+      TreeTooLargeError: the game has no beliefs of its own, and too many histories.
     """
     if isinstance(game, BeliefGame):
         return game
-    return belief_table(game) if isinstance(game, GameTree) else _tables(game)
+    return belief_table(game) if isinstance(game, GameTree) else _beliefs(game)
 
 
 @functools.lru_cache(maxsize=16)
-def _tables(game: str | Game) -> BeliefGame:
-    return belief_table(make(game) if isinstance(game, str) else game)
+def _beliefs(game: str | Game) -> BeliefGame:
+    rules = make(game) if isinstance(game, str) else game
+    own = rules.belief_game()
+    return belief_table(rules) if own is None else own
