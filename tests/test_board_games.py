@@ -204,13 +204,28 @@ def test_more_values_may_be_outcomes():
     evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
     search = GrowingTreeCfr(evaluate, simulations=4)
     settings = sog_board_games.training_settings(config, search)
-    expected = dataclasses.replace(PAPER_SELF_PLAY["go"], outcome_targets=1.0)
-    assert settings.self_play == expected
+    plain = sog_board_games.training_settings(preset, search).self_play
+    assert settings.self_play == dataclasses.replace(plain, outcome_targets=1.0)
     (said,) = {*sog_board_games.deviations(config)} - {*sog_board_games.deviations(preset)}
     assert "outcomes of 100% of the positions of self-play (the paper: 20%)" in said
     options.outcome_share = 1.5
     with pytest.raises(ValueError, match=r"outcome_share=1\.5 must be from 0 to 1"):
         sog_board_games.COMMAND.configure(preset, options)
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_short_trainings_have_no_resignation(game):
+    """And few moves are drawn on a small board; both are said."""
+    config = sog_board_games.PRESETS["cpu"][game]
+    evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
+    search = GrowingTreeCfr(evaluate, simulations=4)
+    settings = sog_board_games.training_settings(config, search)
+    drawn = 7 if game == "go_9x9" else 30
+    paper = PAPER_SELF_PLAY[config.table]
+    assert settings.self_play == dataclasses.replace(paper, resign_below=None, greedy_after=drawn)
+    said = " ".join(sog_board_games.deviations(config))
+    assert "no game of self-play is resigned (the paper: four fifths may be, below -0.9)" in said
+    assert ("after 7 moves of self-play" in said) == (game == "go_9x9")
 
 
 @pytest.mark.parametrize(("changes", "message"), [({"batch": 3}, "even"), ({"games": 5}, "multi")])

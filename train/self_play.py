@@ -176,8 +176,9 @@ def _move(game, key, search, episode, settings, max_path):
         child, *after = _drawn_child(game, noise[step + 1], state, rows, action)
         path.append(jnp.where(moves, child, NO_STEP))
         state, rows = choose(moves, tuple(after), (state, rows))
-    resigned = _resigns(game, search, episode, settings)
-    over = (game.actor(state) == TERMINAL) | (episode.moves + 1 >= settings.longest(game))
+    ended = game.actor(state) == TERMINAL
+    resigned = _resigns(game, search, episode, settings) & ~ended  # what has ended has an outcome
+    over = ended | (episode.moves + 1 >= settings.longest(game))
     path = jnp.stack(path)
     return _Move(path=path, state=state, rows=rows, resigned=resigned, ended=over | resigned)
 

@@ -39,6 +39,9 @@ class Config(board_training.Config):
     network: str = FIRST_NETWORK  # a key of SOG_NETWORKS
     # share of the positions of self-play whose values are learned from outcomes; None: the table's
     outcome_share: float | None = None
+    resignation: bool = True  # as in the table: who expects to lose may end a game of self-play
+    # moves of self-play after which the most probable one is played; None: the table's
+    greedy_after: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,11 @@ _CHOSEN_CAPACITY = (
     "the buffer has a sixteenth of all examples of Gardner chess, about as AlphaZero's; that was"
     " chosen after trainings with 40,000, in which it learned little"
 )
+_CHOSEN_GAMES = (
+    "no game of self-play is resigned (the paper: four fifths may be, below -0.9). Resigned games"
+    " teach no outcomes, and values of a short training are far off: this was chosen after a"
+    " training that had learned little in 9x9 Go"
+)
 _PAPER_SIMULATIONS = 400  # in training of chess and Go
 _SMOKE = Config(
     measured_at=(0, 4),
@@ -100,6 +108,7 @@ _CPU = Config(
     learner=PAPER_SETTINGS["chess"],
     table="chess",
     solves=64,
+    resignation=False,
 )
 _PAPER = Config(
     measured_at=(0, 2_000, 6_000, 12_000, 20_000),
@@ -130,7 +139,8 @@ _CHANGES = {
         "chess": dict(
             measured_at=(0, 100, 300, 600, 1_000), episodes=32, solves=32, games=32, batch=32
         ),
-        "go_9x9": dict(measured_at=(0, 200, 600, 1_200, 2_000)),
+        # games are a quarter as long as on 19x19, and so is what is drawn
+        "go_9x9": dict(measured_at=(0, 200, 600, 1_200, 2_000), greedy_after=7),
         "hex": _LONGER,
         "othello": _LONGER,
         "go_19x19": dict(
@@ -180,10 +190,14 @@ def change(config: Config, options: Options) -> Config:
 def training_settings(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
     """The paper's settings (Table S2), with the config's sizes and learner."""
     sizes = {name: getattr(config, name) for name in ("episodes", "solves", "updates", "learner")}
-    settings = paper_settings(config.table, search, **sizes)
-    if config.outcome_share is None:
-        return settings
-    self_play = dataclasses.replace(settings.self_play, outcome_targets=config.outcome_share)
+    settings, own = paper_settings(config.table, search, **sizes), {}
+    if config.outcome_share is not None:
+        own["outcome_targets"] = config.outcome_share
+    if not config.resignation:
+        own["resign_below"] = None
+    if config.greedy_after is not None:
+        own["greedy_after"] = config.greedy_after
+    self_play = dataclasses.replace(settings.self_play, **own)
     return dataclasses.replace(settings, self_play=self_play)
 
 
@@ -198,12 +212,19 @@ def new_student(game: BeliefGame, run: Run) -> Student:
     )
 
 
-def _outcomes_in_words(config):
-    paper = PAPER_SELF_PLAY[config.table].outcome_targets
-    if config.outcome_share not in (None, paper):
+def _self_play_in_words(config):
+    paper = PAPER_SELF_PLAY[config.table]
+    if config.outcome_share not in (None, paper.outcome_targets):
         yield (
             f"values are learned from the outcomes of {config.outcome_share:.0%} of the positions"
-            f" of self-play (the paper: {paper:.0%})"
+            f" of self-play (the paper: {paper.outcome_targets:.0%})"
+        )
+    if not config.resignation:
+        yield _CHOSEN_GAMES
+    if config.greedy_after not in (None, paper.greedy_after):
+        yield (
+            f"the most probable move is played after {config.greedy_after} moves of self-play (the"
+            f" paper: {paper.greedy_after}, on larger boards)"
         )
 
 
@@ -221,7 +242,7 @@ def deviations(config: Config) -> list[str]:
         ),
         *([f"our learner: {own}"] * bool(own)),
         *([_CHOSEN_CAPACITY] * (config.learner.capacity == _LEARNERS["cpu"]["capacity"])),
-        *_outcomes_in_words(config),
+        *_self_play_in_words(config),
         *([CHOSEN_RATE] * (config.learner.optimizer == _ADAM["optimizer"])),
         *(
             [f"settings of {config.table} in Table S2 in another game, {config.game}"]
