@@ -21,6 +21,7 @@ from experiments import cli
 from experiments.harness import results
 from jaxgames.beliefs import BeliefTable, belief_table
 from jaxgames.game_tree import enumerate_game
+from jaxgames.game_tree.enumeration import refuse_name
 from jaxgames.registry import make
 from solvers.registry import SOLVERS
 from solvers.search import growing_tree_cfr, search_result
@@ -245,6 +246,12 @@ def test_games_with_beliefs_of_their_own_are_searched_by_them():
     assert whole.settings.expand is None
     with pytest.raises(ValueError, match=r"such as scotland_yard\(detective_starts=13/26/29/34/50"):
         solvers.growing_tree_search("scotland_yard", key=key)
+
+
+def test_a_name_is_told_from_a_game():
+    with pytest.raises(ValueError, match=r"'kuhn_poker' is a name; allowed: a game, by jaxgames"):
+        refuse_name("kuhn_poker")
+    refuse_name(make("kuhn_poker"))
 
 
 def test_the_likeliest_of_many_actions_are_printed(monkeypatch):

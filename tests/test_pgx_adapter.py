@@ -168,3 +168,10 @@ def test_missing_pgx_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pgx", None)
     with pytest.raises(ImportError, match="pip install pgx"):
         make("pgx:chess")
+
+
+def test_a_game_is_searched_by_positions_of_the_same_length():
+    beliefs = from_pgx("tic_tac_toe", max_depth=5).belief_game()
+    assert beliefs.max_depth == 5
+    assert beliefs.has_perfect_information
+    assert not beliefs.merges_rows  # tables are made of histories
