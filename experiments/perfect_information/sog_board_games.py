@@ -224,7 +224,7 @@ def _self_play_in_words(config):
     if config.greedy_after not in (None, paper.greedy_after):
         yield (
             f"the most probable move is played after {config.greedy_after} moves of self-play (the"
-            f" paper: {paper.greedy_after}, on larger boards)"
+            f" paper: {paper.greedy_after}, on larger boards); chosen after the same training"
         )
 
 
