@@ -15,7 +15,6 @@ from experiments.scotland_yard import sog_london, sog_pimbot
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
 from experiments.scotland_yard.sog_london import Measured, Outcome, Pace
 from experiments.scotland_yard.trained_students import read_student
-from train.paper_settings import PAPER_SELF_PLAY
 
 MEASURED = [
     Measured(step=step, opponent=opponent, role=role, games=4, won=won)
@@ -230,19 +229,7 @@ def test_all_settings_that_differ_are_named():
     assert "the network is ours" not in paper
 
 
-def test_outcomes_are_a_preset_of_ours():
-    stations, outcomes = (sog_london.PRESETS[name] for name in ("stations", "outcomes"))
-    learner = dataclasses.replace(stations.learner, capacity=10_000)
-    assert outcomes == dataclasses.replace(stations, outcome_share=1.0, learner=learner)
-    graph = nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0)))  # of any network
-    plain, ours = (sog_london.training_settings(each, graph) for each in (stations, outcomes))
-    assert plain.self_play == PAPER_SELF_PLAY["scotland_yard"]
-    assert ours.self_play == dataclasses.replace(plain.self_play, outcome_targets=1.0)
-    assert "from the outcomes of 100% of the moves" in "".join(sog_london.deviations(outcomes))
-    assert "outcomes" not in "".join(sog_london.deviations(stations))
-
-
-@pytest.mark.parametrize("name", ["smoke", "cpu", "stations", "outcomes", "gpu"])
+@pytest.mark.parametrize("name", ["smoke", "cpu", "stations", "gpu"])
 def test_the_learning_rate_falls_until_the_end_of_training(name):
     config = sog_london.PRESETS[name]
     assert config.learner.decay_steps == config.measured_at[-1] * config.updates

@@ -75,7 +75,6 @@ class Config:
     simulations: int = 32  # of searches in training and when measured
     network: NetworkKind = "mlp"
     late_starts: float = 0.0  # share of the games of training that begin after Mr X showed himself
-    outcome_share: float = 0.0  # of the moves of self-play that teach the outcome of their game
     width: int = _PAPER_NETWORK["width"]
     depth: int = _PAPER_NETWORK["depth"]
     dtype: str = "bfloat16"  # of the factors in the network
@@ -118,7 +117,6 @@ _CPU = Config(
     games=32,
     batch=32,
 )
-_STATIONS_CPU = dataclasses.replace(_CPU, network="stations", late_starts=0.5, **_STATIONS)
 PRESETS = {
     "smoke": Config(
         game="scotland_yard(map=glasses,rounds=3)",
@@ -136,12 +134,7 @@ PRESETS = {
         batch=2,
     ),
     "cpu": _CPU,
-    "stations": _STATIONS_CPU,
-    "outcomes": dataclasses.replace(
-        _STATIONS_CPU,
-        outcome_share=1.0,
-        learner=dataclasses.replace(_LEARNER, capacity=10_000),
-    ),
+    "stations": dataclasses.replace(_CPU, network="stations", late_starts=0.5, **_STATIONS),
     "gpu": Config(
         measured_at=(0, 50, 150, 500),
         episodes=768,
@@ -302,9 +295,7 @@ def search_settings(config: Config, graph: nnx.GraphDef) -> GrowingTreeCfr:
 def training_settings(config: Config, graph: nnx.GraphDef) -> StudentOfGamesSettings:
     """The paper's settings for Scotland Yard (Table S2), with the config's sizes and learner."""
     sizes = {name: getattr(config, name) for name in ("episodes", "solves", "updates", "learner")}
-    settings = paper_settings("scotland_yard", search_settings(config, graph), **sizes)
-    self_play = dataclasses.replace(settings.self_play, outcome_targets=config.outcome_share)
-    return dataclasses.replace(settings, self_play=self_play)
+    return paper_settings("scotland_yard", search_settings(config, graph), **sizes)
 
 
 def compute(run: Run) -> Outcome:
@@ -493,13 +484,6 @@ def deviations(config: Config) -> list[str]:
             " after Mr X has shown himself, with cards drawn at random; in the paper none do"
         ]
         * (config.late_starts > 0),
-        *[
-            f"values are learned from the outcomes of {config.outcome_share:.0%} of the moves of"
-            " self-play too; in the paper, in Scotland Yard, from queries alone. It was added, with"
-            " a smaller replay buffer, because values of the network that had learned from queries"
-            " alone fell from the deal to the middle of a game, as if most games were lost"
-        ]
-        * (config.outcome_share > 0),
         *[f"factors of products are rounded to {config.dtype}"] * (config.dtype != "float32"),
         *[f"the learner: {learner}"] * bool(learner),
         f"PUCT's constant is not published; here it is {GrowingTreeCfr.exploration:g}, beside"
@@ -523,10 +507,6 @@ COMMAND = Experiment(
         "stations": (
             "an hour and a half on two cores: a network of ours, in which all stations share their"
             " weights, and half of the games of training begin after Mr X has shown himself"
-        ),
-        "outcomes": (
-            "two hours on two cores, an estimate: as `stations`, with the outcomes of games as"
-            " values beside those of queries, and a smaller replay buffer"
         ),
         "gpu": (
             "half an hour on one GPU (an estimate), in larger batches; with --games_last its"
