@@ -225,8 +225,8 @@ def deviations(config: Config) -> list[str]:
         *off_tree_bet.deviations(config),
         "the flop is solved safely on all boards at once, and the opponent may opt out of it before"
         ' the deal, for the value of the leaf in the solution of the first street ("plain": Burch'
-        " et al. 2014); the paper solves it safely when the board has been dealt, and does not say by"
-        " which of several safe ways, nor for which values. The ways named as ours are"
+        " et al. 2014); the paper solves it safely when the board has been dealt, and does not say"
+        " by which of several safe ways, nor for which values. The ways named as ours are"
         " not in the paper; they were added because the results of the plain one get worse with"
         " more values",
         "published numbers are read off Figure 2, which is of the whole deck",
