@@ -111,9 +111,15 @@ def test_programs_of_the_readme_begin_the_tutorial():
 
 
 def test_concepts_show_the_message_of_debug_mode():
-    assert [printed(program) for program in blocks("docs/concepts.md")] == blocks(
-        "docs/concepts.md", "text"
-    )
+    _, program = blocks("docs/concepts.md")
+    assert [printed(program)] == blocks("docs/concepts.md", "text")
+
+
+def test_leaves_are_valued_by_hand():
+    """All of Kuhn poker is in the tree, where the first player loses 1/18."""
+    program, _ = blocks("docs/concepts.md")
+    value = re.search(r"value to player 0 +(\S+)", printed(program))[1]
+    assert float(value) == pytest.approx(-1 / 18, abs=0.01)
 
 
 def test_getting_started_solves_a_batch():
@@ -121,8 +127,15 @@ def test_getting_started_solves_a_batch():
 
 
 def test_a_policy_found_here_is_as_good_in_openspiel():
-    (program,) = blocks("docs/coming_from.md")
+    program, _ = blocks("docs/coming_from.md")
     assert last_number(printed(program)) == pytest.approx(2.469e-4, rel=0.05)  # `cfr_convergence`
+
+
+def test_a_search_as_with_mctx():
+    """Fifty simulations over seven columns, the mean of eight searches."""
+    _, program = blocks("docs/coming_from.md")
+    visits = re.findall(r"\d+\.?\d*", printed(program).split("]")[0])
+    assert sum(map(float, visits)) == pytest.approx(50)
 
 
 def test_guide_to_subgames():
@@ -136,16 +149,22 @@ def test_guide_to_subgames():
 @pytest.mark.slow  # its parts are tested in `test_front_door`
 def test_guide_to_training(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    program, _ = blocks("docs/guides/train_student_of_games.md")
+    program, *_ = blocks("docs/guides/train_student_of_games.md")
     assert len([line for line in program.splitlines() if line]) <= 15
     for whole, part in (("steps=50", "steps=5"), ("deals=100", "deals=20"), ("seeds=3", "seeds=1")):
         program = program.replace(whole, part)
     assert 0 < last_number(printed(program)) < 0.1
 
 
+def test_guide_to_a_loop_of_ones_own(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    _, program, _ = blocks("docs/guides/train_student_of_games.md")
+    assert 1 <= abs(last_number(printed(program))) <= 13  # chips
+
+
 @pytest.mark.slow  # its parts are tested in `test_training` and `test_learner`
 def test_guide_to_training_by_parts():
-    _, program = blocks("docs/guides/train_student_of_games.md")
+    *_, program = blocks("docs/guides/train_student_of_games.md")
     assert "replay" in printed(program)
 
 
