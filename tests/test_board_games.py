@@ -152,13 +152,17 @@ def test_values_are_learned_from_queries_or_from_outcomes(game, preset):
     assert outcomes.updates == max(queries.updates // 2, 1)
 
 
+def plain_settings(config):
+    """The settings of training with any network."""
+    evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
+    return sog_board_games.training_settings(config, GrowingTreeCfr(evaluate, simulations=4))
+
+
 @pytest.mark.parametrize("game", GAMES)
 def test_student_of_games_trains_by_table_s2(game):
     """Everything but the learner's sizes, and those are named."""
     config = sog_board_games.PRESETS["paper"][game]
-    evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
-    search = GrowingTreeCfr(evaluate, simulations=4)
-    settings = sog_board_games.training_settings(config, search)
+    settings = plain_settings(config)
     column = "go" if game.startswith("go") or game in ("hex", "othello") else "chess"
     assert settings.self_play == PAPER_SELF_PLAY[column]
     assert (settings.queries_per_search, settings.queries_per_solve) == PAPER_QUERIES[column]
@@ -201,10 +205,8 @@ def test_more_values_may_be_outcomes():
     options = mock.Mock(spec=sog_board_games.Options, **wanted)
     config = sog_board_games.COMMAND.configure(preset, options)
     assert config == dataclasses.replace(preset, outcome_share=1.0)
-    evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
-    search = GrowingTreeCfr(evaluate, simulations=4)
-    settings = sog_board_games.training_settings(config, search)
-    plain = sog_board_games.training_settings(preset, search).self_play
+    settings = plain_settings(config)
+    plain = plain_settings(preset).self_play
     assert settings.self_play == dataclasses.replace(plain, outcome_targets=1.0)
     (said,) = {*sog_board_games.deviations(config)} - {*sog_board_games.deviations(preset)}
     assert "outcomes of 100% of the positions of self-play (the paper: 20%)" in said
@@ -217,9 +219,7 @@ def test_more_values_may_be_outcomes():
 def test_short_trainings_have_no_resignation(game):
     """And few moves are drawn on a small board; both are said."""
     config = sog_board_games.PRESETS["cpu"][game]
-    evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
-    search = GrowingTreeCfr(evaluate, simulations=4)
-    settings = sog_board_games.training_settings(config, search)
+    settings = plain_settings(config)
     drawn = 7 if game == "go_9x9" else 30
     paper = PAPER_SELF_PLAY[config.table]
     assert settings.self_play == dataclasses.replace(paper, resign_below=None, greedy_after=drawn)

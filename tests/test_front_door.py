@@ -234,8 +234,7 @@ def test_games_with_beliefs_of_their_own_are_searched_by_them():
     own, table = solvers.growing_tree_search(name, key=key, simulations=3), belief_table(make(name))
     assert not isinstance(own.game, BeliefTable)
     tabulated = solvers.growing_tree_search(table, key=key, simulations=3)
-    for result in (own, tabulated):
-        assert result.game.num_actions == own.game.num_actions
+    assert tabulated.game.num_actions == own.game.num_actions
     rows = [np.asarray(result.policy).sum(axis=0) > 0 for result in (own, tabulated)]
     np.testing.assert_allclose(
         np.asarray(own.policy)[:, rows[0]], np.asarray(tabulated.policy)[:, rows[1]], atol=1e-5
@@ -254,7 +253,7 @@ def test_a_name_is_told_from_a_game():
     refuse_name(make("kuhn_poker"))
 
 
-def test_the_likeliest_of_many_actions_are_printed(monkeypatch):
+def test_the_likeliest_of_many_actions_are_printed():
     many = np.zeros(40)
     many[[7, 3]] = 0.25, 0.75
     assert search_result._likeliest(many) == "3: 0.750  7: 0.250"

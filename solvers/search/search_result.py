@@ -110,9 +110,11 @@ def growing_tree_search(
       The policy there and both players' values, with the search itself.
 
     Raises:
-      ValueError: unknown game, a setting out of range, or a problem that the game does not have.
+      ValueError: unknown game, one that has no beliefs, a setting out of range, or a problem that
+        the game does not have.
+      TreeTooLargeError: the game has no beliefs of its own, and too many histories.
     """
-    game = as_belief_game(game)
+    game = _belief_game(game)
     if game.has_perfect_information and not isinstance(game, BeliefTable):
         settings = {"expand": 1} | settings
     settings = GrowingTreeCfr(evaluate=evaluate, simulations=simulations, **settings)
@@ -136,19 +138,9 @@ def _search(game, params, key, problem, *, settings):
     return growing_tree_cfr.search(game, params, key, problem=problem, settings=settings)
 
 
-def as_belief_game(game: str | Game | GameTree | BeliefGame) -> BeliefGame:
-    """The belief-level game for a game in any form; the same object for the same name or game.
-
-    Args:
-      game: a name, a game, its tree, or a belief-level game, which is returned as it is.
-
-    Returns:
-      The game's own beliefs if it has some, and else its tables.
-
-    Raises:
-      ValueError: unknown game, or one without such tables.
-      TreeTooLargeError: the game has no beliefs of its own, and too many histories.
-    """
+def _belief_game(game):
+    """The game's own beliefs if it has some, and else its tables; the same object for the same name
+    or game."""
     if isinstance(game, BeliefGame):
         return game
     return belief_table(game) if isinstance(game, GameTree) else _beliefs(game)
