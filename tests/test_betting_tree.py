@@ -397,6 +397,7 @@ def test_trees_have_as_many_nodes_as_allowed_and_no_more():
         betting_of_rules(SHORT, max_nodes=size - 1)
 
 
+@pytest.mark.slow
 def test_long_games_are_no_deeper_than_python_can_go():
     """After a raise or a call there are a thousand raises by one chip, in turn."""
     rules = dict(blinds=(2, 1), first=(1,), board=(0,), max_raises=(1000,), raise_sizes=(1,))

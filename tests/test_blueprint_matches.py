@@ -259,6 +259,7 @@ def test_fixed_blueprints_take_what_is_legal():
         np.testing.assert_array_equal(policy, [expected])
 
 
+@pytest.mark.slow
 def test_matches_from_the_command_line(kept, tmp_path, capsys):
     folder, *_ = kept
     run = lambda *words: cli.main(["match", *map(str, words)])  # noqa: E731

@@ -29,7 +29,12 @@ GAMES = {
 }
 
 
-@pytest.mark.parametrize("kind", GAMES)
+TABLES = {"a table", "a steady table"}  # the aligned one is a table, too
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in TABLES)) for k in GAMES]
+)
 def test_all_kinds_of_games_pass(kind):
     check_belief_game(GAMES[kind](), num_playouts=8)
 

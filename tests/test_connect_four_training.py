@@ -193,6 +193,7 @@ def test_alphazero_is_measured_where_it_has_cost_as_much_as_student_of_games(pre
     assert config.measured_at[-1] * each > cost
 
 
+@pytest.mark.slow
 def test_games_under_way_go_on_after_an_interruption(tmp_path):
     """A run that stops after a step and goes on from its checkpoint is the same to the bit."""
     game = pgx_beliefs("tic_tac_toe")

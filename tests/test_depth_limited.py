@@ -309,7 +309,7 @@ def least(public, policy, player):
 
 
 @pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
-@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("player", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_safe_resolving_is_no_worse_than_the_blueprint(player, constraint):
     """It is no worse than the blueprint (Burch, Johanson and Bowling 2014), good or bad; behind the
     first round of an equilibrium it recovers the equilibrium."""
@@ -323,7 +323,7 @@ def test_safe_resolving_is_no_worse_than_the_blueprint(player, constraint):
     assert after < value - 0.01
 
 
-@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("player", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_opt_out_values_at_leaves_are_best_response_values(player):
     """If all pure strategies are offered. So safe re-solving after depth-limited solving makes an
     equilibrium."""

@@ -156,6 +156,7 @@ def test_guide_to_training(monkeypatch, tmp_path):
     assert 0 < last_number(printed(program)) < 0.1
 
 
+@pytest.mark.slow
 def test_guide_to_a_loop_of_ones_own(monkeypatch):
     monkeypatch.chdir(ROOT)
     _, program, _ = blocks("docs/guides/train_student_of_games.md")
@@ -168,6 +169,7 @@ def test_guide_to_training_by_parts():
     assert "replay" in printed(program)
 
 
+@pytest.mark.slow
 def test_guide_to_exploiting_an_agent():
     exact, _, learned = blocks("docs/guides/exploit_an_agent.md")
     assert 0.05 < last_number(printed(exact)) < 0.5

@@ -136,6 +136,7 @@ def test_networks_are_those_of_the_nearest_step(folders):
     assert points.value < points.high <= 1
 
 
+@pytest.mark.slow
 def test_equal_players_share_the_points(folders, tmp_path, monkeypatch):
     """A whole run whose players all draw their moves: both games of a pair are the same game.
 

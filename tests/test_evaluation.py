@@ -66,7 +66,13 @@ UNIFORM_NASH_CONV = {
 }
 
 
-@pytest.mark.parametrize(("name", "expected"), UNIFORM_NASH_CONV.items())
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * ("liars_dice" in case[0]))
+        for case in UNIFORM_NASH_CONV.items()
+    ],
+)
 def test_nash_conv_of_the_uniform_policy(name, expected):
     *_, nash_conv = gains(form_of(name), uniform_policies(game_tree(name)))
     np.testing.assert_allclose(nash_conv, expected, atol=1e-6)

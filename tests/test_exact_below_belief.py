@@ -50,6 +50,7 @@ def test_kuhn():
     assert_value("kuhn_poker", -1 / 18)
 
 
+@pytest.mark.slow
 def test_coin_toss():
     """A quarter of the guesses is heads, in equilibrium."""
     _, states = listed("coin_toss")

@@ -44,7 +44,7 @@ EXPECTED = {
     "UCT in Leduc": {"loops": 2, "branches": 0, "operations": 598},
 }
 SLACK = 0.2
-PLATFORMS = ("cuda", "tpu")
+PLATFORMS = ("cuda", pytest.param("tpu", marks=pytest.mark.slow))
 
 _OPERATION = re.compile(r'^ *(?:%\S+ = )?"?(?:stablehlo|chlo)\.(\w+)', re.MULTILINE)
 _FUNCTION = re.compile(r"^ *func\.func .*?@([\w.]+)\(", re.MULTILINE)
@@ -219,7 +219,10 @@ def test_no_code_of_one_platform_is_called(name, platform):
     assert called == 0, f"{name} for {platform} calls {called} functions that others may lack"
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * n.startswith("training")) for n in PROGRAMS],
+)
 def test_no_operation_is_for_one_solve_or_node(name):
     """At twice the size the program is as long: operations treat all of a batch, or of a tree."""
     once, twice = (counted(name, "cuda", size) for size in (1, 2))

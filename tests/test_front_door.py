@@ -228,6 +228,7 @@ def test_search_begins_at_the_root_of_a_game_in_any_form():
     assert "policy of player 0" in text
 
 
+@pytest.mark.slow
 def test_games_with_beliefs_of_their_own_are_searched_by_them():
     """And not tabulated: they may be of any size. Tables have fewer rows, with the same policy."""
     name, key = "scotland_yard(map=glasses,rounds=2)", jax.random.key(0)
@@ -239,10 +240,15 @@ def test_games_with_beliefs_of_their_own_are_searched_by_them():
     np.testing.assert_allclose(
         np.asarray(own.policy)[:, rows[0]], np.asarray(tabulated.policy)[:, rows[1]], atol=1e-5
     )
-    board = solvers.growing_tree_search("pgx:tic_tac_toe", key=key, simulations=3)
-    assert board.settings.expand == 1  # the paper's k in games of perfect information
     whole = solvers.growing_tree_search("pgx:tic_tac_toe", key=key, simulations=3, expand=None)
     assert whole.settings.expand is None
+
+
+def test_games_of_perfect_information_are_searched_as_in_the_paper():
+    """Without a table, child by child."""
+    key = jax.random.key(0)
+    board = solvers.growing_tree_search("pgx:tic_tac_toe", key=key, simulations=3)
+    assert board.settings.expand == 1  # the paper's k
     with pytest.raises(ValueError, match=r"such as scotland_yard\(detective_starts=13/26/29/34/50"):
         solvers.growing_tree_search("scotland_yard", key=key)
 

@@ -211,6 +211,7 @@ def test_too_large_files_are_refused():
     assert parse(KUHN, max_histories=58).tree.num_histories == 58
 
 
+@pytest.mark.slow
 def test_deep_trees_are_read():
     """Deeper than Python's recursion."""
     moves = [f'p "" {1 + k % 2} {1 + k} "" {{ "on" "off" }} 0' for k in range(3000)]

@@ -86,7 +86,9 @@ def random_policies(game, seed):
     return tuple(policies)
 
 
-@pytest.mark.parametrize("choices", [(1, CHOICES), (CHOICES, 1), (2, CHOICES)])
+@pytest.mark.parametrize(
+    "choices", [(CHOICES, 1), *(pytest.param((n, CHOICES), marks=pytest.mark.slow) for n in (1, 2))]
+)
 def test_values_of_leaves_are_those_of_the_whole_tree(choices):
     """For any policy of the first street, if all strategies to choose from are the blueprint."""
     depth_limited = cut(choices)

@@ -46,9 +46,9 @@ SUBGAMES = {
         ("river", "products", True),
         ("turn", "ranks", True),
         ("paired turn", "ranks", True),
-        ("paired turn", "products", False),
+        pytest.param("paired turn", "products", False, marks=pytest.mark.slow),
         pytest.param("turn of one suit", "ranks", False, marks=pytest.mark.slow),
-        ("turn of one suit", "products", True),
+        pytest.param("turn of one suit", "products", True, marks=pytest.mark.slow),
     ],
 )
 def test_payoffs_are_those_of_all_pairs_of_hands(name, showdowns, isomorphism):

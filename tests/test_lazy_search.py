@@ -95,7 +95,7 @@ def searched(name, settings, *, batch=3):
             dict(expand=1, pace=5.0, virtual_loss=0.5),
             marks=pytest.mark.slow,
         ),
-        ("tic_tac_toe", dict(expand=2, exploration=3.0)),
+        pytest.param("tic_tac_toe", dict(expand=2, exploration=3.0), marks=pytest.mark.slow),
         ("tic_tac_toe", dict(expand=1, pace=3.0, simulations=30)),
         pytest.param("gardner_chess", dict(expand=1, simulations=20), marks=pytest.mark.slow),
     ],
@@ -236,6 +236,7 @@ def test_a_search_in_pieces_is_the_whole_search():
     chex.assert_trees_all_close(at(growing_tree_cfr.finish(state), 0), whole, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_next_search_starts_where_it_acts():
     """Also after a move that this search did not look at."""
     game, params, _ = subject("tic_tac_toe")

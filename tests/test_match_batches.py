@@ -108,6 +108,7 @@ def test_programs_of_an_agent_serve_it_against_all_opponents(monkeypatch):
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="counts the memory maps of Linux")
+@pytest.mark.slow
 def test_programs_of_other_agents_are_dropped(monkeypatch):
     """A process may not have many maps, of which each kernel has some."""
     monkeypatch.setattr(match_batches, "_SHARES", (1.0,))

@@ -16,7 +16,7 @@ from solvers.evaluation.belief_exploitability import exploitability
 from solvers.sequence_form import build_sequence_form
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", GLASSES])
+@pytest.mark.parametrize("name", ["kuhn_poker", pytest.param(GLASSES, marks=pytest.mark.slow)])
 def test_policies_of_public_states_are_exploited_as_much_in_the_game(name):
     """Also in Scotland Yard, where rows forget how a station was reached."""
     game, table = make(name), belief_table(make(name))

@@ -181,9 +181,8 @@ def test_the_log_changes_nothing_else(name):
         readouts.logged_queries(without)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n == "dice" else pytest.mark.slow) for n in GAMES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GAMES)
 def test_a_batch_logs_what_single_searches_log(name):
     run, batch = searched(name, 2)
     single = jax.jit(run)(new_keys()[1]).log

@@ -138,7 +138,7 @@ def subgame_reach(policy, root):
     return tuple(reaches)
 
 
-@pytest.mark.parametrize("resolver", [0, 1])
+@pytest.mark.parametrize("resolver", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_maxmargin_is_the_best_of_least_margins(resolver):
     """The gadget's value is the least margin, and no other policy has a larger least margin."""
     other, policy = 1 - resolver, random_policy(1)

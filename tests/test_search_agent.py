@@ -103,6 +103,7 @@ def goals(listing, player, count):
     return mine[np.unique(np.linspace(0, len(mine) - 1, count).astype(int))]
 
 
+@pytest.mark.slow
 def test_agents_keep_no_log_of_queries():
     _, table, _ = compiled("kuhn_poker")
     logging = dataclasses.replace(SETTINGS, logged_queries=3)

@@ -128,6 +128,7 @@ def test_shares_of_good_moves_are_means_of_the_networks():
     assert {*mixed["best move"].tolist()} <= {0.5, 1.0}  # 1 where all moves are alike
 
 
+@pytest.mark.slow
 def test_equal_players_are_equal(tmp_path, monkeypatch):
     """A whole run whose players all draw their moves: they play the same."""
     monkeypatch.setattr(Player, "agent", lambda player, network: AlphaZeroAgent())

@@ -60,6 +60,7 @@ def _same(public, states):
     return jnp.all(jnp.stack(jax.tree.leaves(boards))) & jnp.all(public.possible == states.possible)
 
 
+@pytest.mark.slow
 def test_its_threshold_is_that_of_its_moves(monkeypatch):
     name = "scotland_yard(map=glasses)"
 

@@ -69,6 +69,7 @@ def test_a_variant_with_the_methods_own_settings_is_the_method(tmp_path, monkeyp
     assert (curves[readings.SMOOTH] != curves[readings.PARALLEL]).any()
 
 
+@pytest.mark.slow
 def test_policies_that_do_not_see_suits_are_as_exploitable_in_leduc():
     """They are lifted to the game with suits, information state by information state."""
     whole, public, _ = compiled("leduc_poker")

@@ -67,6 +67,7 @@ def test_a_piece_is_as_many_seeds_as_fill_batches(batch, pieces):
     assert SearchLaboratory("kuhn_poker", batch=batch).pieces(5) == pieces
 
 
+@pytest.mark.slow
 def test_large_games_are_measured_seed_by_seed():
     laboratory = SearchLaboratory("scotland_yard(map=district,rounds=4)", batch=4)
     assert laboratory.pieces(3) == [range(1), range(1, 2), range(2, 3)]

@@ -129,7 +129,9 @@ def test_uci_answers_go_where_no_search_is_possible():
     ]
 
 
-@pytest.mark.parametrize("agent", ["uniform", "alphazero", "student_of_games"])
+@pytest.mark.parametrize(
+    "agent", ["uniform", "alphazero", pytest.param("student_of_games", marks=pytest.mark.slow)]
+)
 def test_uci_searches_some_moves_only(agent):
     """The illegal ones among them are named, and the limits after them count."""
     said = uci(["go searchmoves d2d3 e1e5 b2b3 nodes 20", "quit"], agent=agent)
