@@ -413,8 +413,7 @@ COMMAND = Experiment(
             "an hour and a half on two cores (an estimate): ours, where rare actions are not played"
         ),
         "cpu_training": (
-            "an hour on two cores (an estimate): the networks of three steps of training, 40 games"
-            " a point"
+            "an hour on two cores: the networks of three steps of training, 40 games a point"
         ),
         "cpu_400": "four to five hours on two cores (an estimate): SoG(400,1), 48 games a point",
         "large": "2,000 games a point, for accelerators",
