@@ -204,7 +204,6 @@ def test_long_games_do_not_use_up_the_reach(exponent):
     assert np.abs(problem.opt_out[0]).max() > 0.1
 
 
-@pytest.mark.slow
 def test_later_actions_on_the_path_count_as_certain():
     """Only the first action was this search's: a pass, which a bet of the other player follows."""
     _, table, _ = compiled("kuhn_poker")

@@ -249,6 +249,10 @@ def test_games_of_perfect_information_are_searched_as_in_the_paper():
     key = jax.random.key(0)
     board = solvers.growing_tree_search("pgx:tic_tac_toe", key=key, simulations=3)
     assert board.settings.expand == 1  # the paper's k
+
+
+def test_a_search_needs_to_know_where_detectives_are_dealt():
+    key = jax.random.key(0)
     with pytest.raises(ValueError, match=r"such as scotland_yard\(detective_starts=13/26/29/34/50"):
         solvers.growing_tree_search("scotland_yard", key=key)
 

@@ -71,7 +71,6 @@ def test_rules_are_those_of_the_game_along_thousands_of_games():
     rules_agree(DOUBLES, 20_000)
 
 
-@pytest.mark.slow
 def test_possible_stations_are_those_of_the_game_of_beliefs():
     cheap_sets_are_larger = beliefs_agree(DOUBLES, blocks=1)
     assert 0 < cheap_sets_are_larger < 0.3
