@@ -39,12 +39,11 @@ TOOLS = {
     ),
     "engine_match": Entry(
         "commands.engine_match",
-        "Let two players of chess, Gardner chess or Go meet in pairs of games with swapped"
-        " colours.",
+        "Let two players of a board game meet in pairs of games with swapped colours.",
     ),
     "engine_ladder": Entry(
         "commands.engine_ladder",
-        "Let several players of chess, Gardner chess or Go meet, and rate them by Elo.",
+        "Let several players of a board game meet, and rate them by Elo.",
     ),
     "uci": Entry(
         "commands.uci",

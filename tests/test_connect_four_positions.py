@@ -1,6 +1,5 @@
 """The packaged positions of Connect Four, against the rules, minimax and the solver."""
 
-import bitbully
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,6 +87,7 @@ def test_late_positions_are_scored_as_minimax_values_them(positions, states):
 
 
 def test_the_solver_scores_some_of_them_so_again(positions):
+    bitbully = pytest.importorskip("bitbully")  # only the extra `test` has it
     solver = bitbully.BitBully()
     some = [*np.flatnonzero(positions.ply <= 8)[::20], *np.flatnonzero(positions.ply >= 22)[::20]]
     for number in some:

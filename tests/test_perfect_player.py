@@ -26,6 +26,7 @@ def game():
 
 @pytest.fixture(scope="module")
 def perfect(game):
+    pytest.importorskip("bitbully")  # only the extra `test` has it
     return perfect_player(game)
 
 

@@ -46,6 +46,10 @@ def test_programs_of_each_game(game, tmp_path):
     assert config == dataclasses.replace(PRESETS["cpu"], game=game, programs=config.programs)
     more = program_ladder.configure(PRESETS["cpu"], Options(out=tmp_path, game=game, pairs=100))
     assert more == dataclasses.replace(config, pairs=100)
+    slow = program_ladder.configure(
+        PRESETS["cpu"], Options(out=tmp_path, game=game, move_seconds=600.0)
+    )
+    assert slow == dataclasses.replace(config, move_seconds=600.0)
     assert next(iter(program_ladder.players(config))) == program_ladder.PROGRAMS[game][0]
     published = program_ladder.published(config)
     expected = {592, 530, 455, 420, 382, 268, 0} if "chess" in game else GO
@@ -58,5 +62,7 @@ def test_bad_options(tmp_path, capsys):
     assert "workers=0 must be at least 1" in capsys.readouterr().err
     assert cli.main([*words, "--pairs", "0"]) == 2
     assert "pairs=0 must be at least 1" in capsys.readouterr().err
+    assert cli.main([*words, "--move_seconds", "0"]) == 2
+    assert "move_seconds=0.0 must be above 0" in capsys.readouterr().err
     assert cli.main([*words, "--alphazero", str(tmp_path / "none")]) == 2
     assert "must be a folder of a run of training" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Our agents as UCI engines."""
 
 import math
+import re
 import time
 
 import numpy as np
@@ -193,7 +194,13 @@ def test_uci_is_stopped_between_the_pieces_of_a_search(monkeypatch):
         "readyok",
         "bestmove a2a3",
     ]
-    assert all(f" score cp {centipawns(0.5)} " in line for line in said if line[:4] == "info")
+    score = centipawns(0.5)
+    form = re.compile(rf"info depth \d+ time (\d+) nodes (\d+) nps (\d+) score cp {score} pv\b.*")
+    informed = [form.fullmatch(line) for line in said if line.startswith("info")]
+    assert informed
+    for milliseconds, nodes, speed in (map(int, found.groups()) for found in informed):
+        low, high = (1000 * nodes / (milliseconds + off) for off in (0.5, -0.5))
+        assert low - 1 <= speed <= high + 1
     said = uci(["go infinite", 0.1, "position startpos moves a2a3", "foo", "quit"])
     assert said[-2:] == ["bestmove a2a3", "info string error: unknown command 'foo'"]
     assert uci(["go wtime 3000 btime 9", "quit"])[-1] == "bestmove a2a3"

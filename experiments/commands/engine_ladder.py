@@ -1,4 +1,4 @@
-"""Ladders of players of chess, Gardner chess and Go: `jaxgames engine_ladder`."""
+"""Ladders of players of board games: `jaxgames engine_ladder`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LADDER_FILE, PICTURE = "ladder.csv", "ladder.png"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments(GamesArguments):
-    """Let several players of chess, Gardner chess or Go meet, and rate them by Elo.
+    """Let several players of a board game meet, and rate them by Elo.
 
     Players are those of engine_match. The first one is the anchor, whose Elo is 0: as a rule the
     weakest program, such as gnugo(level=0) or stockfish(nodes=1000,skill=0). Each meets all others

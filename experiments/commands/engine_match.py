@@ -1,4 +1,4 @@
-"""Matches of chess, Gardner chess and Go with other programs: `jaxgames engine_match`."""
+"""Matches of board games, also with other programs: `jaxgames engine_match`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from experiments.harness.runs import Run
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments(GamesArguments):
-    """Let two players of chess, Gardner chess or Go meet in pairs of games with swapped colours.
+    """Let two players of a board game meet in pairs of games with swapped colours.
 
     A player is one of ours: alphazero(simulations=100,network=FILE), student_of_games(...) or
     uniform; an installed program: stockfish(nodes=1000,skill=20), stockfish(elo=1500),

@@ -60,6 +60,7 @@ class Config:
 PRESETS = {
     "smoke": Config(programs=(), simulations=(2,), pairs=1),
     "cpu": Config(),
+    "large": Config(simulations=(800, _LEAST), pairs=100),
 }
 
 
@@ -75,6 +76,9 @@ class Options(RunArguments):
     """The same of sog_board_games."""
     pairs: int | None = None
     """Openings of each two players, from each of which they play two games; None: the preset's."""
+    move_seconds: float | None = None
+    """How long a program may take for a move before it has lost the game; None: the preset's. Where
+    many pairs share a few cores, GNU Go may need more."""
     workers: int = 8
     """How many pairs are played at a time. Then our agents search in the positions of several games
     at once. Programs have a process for each of them."""
@@ -86,11 +90,14 @@ def configure(config: Config, options: Options) -> Config:
         raise ValueError(f"workers={options.workers} must be at least 1")
     if options.pairs is not None and options.pairs < 1:
         raise ValueError(f"pairs={options.pairs} must be at least 1")
+    if options.move_seconds is not None and not options.move_seconds > 0:
+        raise ValueError(f"move_seconds={options.move_seconds} must be above 0")
     return dataclasses.replace(
         config,
         game=options.game,
         programs=PROGRAMS[options.game] if config.programs else (),
         pairs=options.pairs or config.pairs,
+        move_seconds=options.move_seconds or config.move_seconds,
         alphazero=_last_network(options.alphazero),
         student_of_games=_last_network(options.student_of_games),
     )
@@ -211,6 +218,7 @@ COMMAND = Experiment(
             "20 minutes in Gardner chess on two cores, an hour or two in 9x9 Go and some hours in"
             " others (estimates)"
         ),
+        "large": "200 games of each two with 800 and 8,000 simulations, for accelerators",
     },
     options=Options,
     configure=configure,

@@ -408,7 +408,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two to three hours on two cores: 200 games a point",
+        "cpu": "three and a half hours on two cores: 200 games a point",
         "cpu_threshold": (
             "an hour and a half on two cores (an estimate): ours, where rare actions are not played"
         ),
