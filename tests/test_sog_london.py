@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import shutil
 import types
 
 import chex
@@ -15,7 +16,12 @@ from experiments.scotland_yard import sog_london, sog_pimbot
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
 from experiments.scotland_yard.sog_london import Measured, Outcome, Pace
 from experiments.scotland_yard.trained_students import read_student
+from jaxgames import make
 
+# the game of London on twenty of its stations
+DISTRICT = (
+    "map=district,edition=student_of_games,detective_starts=3/4/11/12/13/25,mr_x_starts=36/37/51"
+)
 MEASURED = [
     Measured(step=step, opponent=opponent, role=role, games=4, won=won)
     for won, (step, opponent, role) in enumerate(
@@ -181,6 +187,34 @@ def test_training_begins_with_the_network_of_another_run(tmp_path, monkeypatch):
         sog_london.configure(sog_london.PRESETS["cpu"], options)
     with pytest.raises(ValueError, match=r"start: agent=.*none must be the folder of a run"):
         sog_london.configure(stations, dataclasses.replace(options, start=tmp_path / "none"))
+
+
+def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
+    """Parameters of a network of stations fit all maps, with as many detectives and rounds."""
+    trained, district = tmp_path / "district", f"scotland_yard({DISTRICT})"
+    stations = sog_london.PRESETS["stations"]
+    shutil.copytree(results.ROOT / sog_pimbot.Config.agent, trained)
+    text = (trained / results.RESULT_FILE).read_text()
+    assert text.count('"game": "scotland_yard"') == 1
+    text = text.replace('"game": "scotland_yard"', f'"game": "{district}"')
+    (trained / results.RESULT_FILE).write_text(text)
+    options = sog_london.Options(out=tmp_path, game=district)
+    config = sog_london.configure(stations, options)
+    assert make(config.game) == make(district) == read_student(trained).rules
+    config = sog_london.configure(stations, sog_london.Options(out=tmp_path, start=trained))
+    assert (config.game, config.start_game) == (stations.game, district)
+    assert f"and was trained last in {district}; its" in "\n".join(sog_london.deviations(config))
+    again = sog_london.configure(stations, dataclasses.replace(options, start=trained))
+    assert (again.start_game, again.start_steps) == ("", 2_400)
+    chex.assert_trees_all_equal(
+        nnx.state(sog_london._first_network(sog_london._beliefs(config), config)),
+        read_student(trained).params(2_400),
+    )
+    fewer = dataclasses.replace(options, start=trained, game="scotland_yard(detectives=4)")
+    with pytest.raises(ValueError, match="does not fit"):
+        sog_london.configure(stations, fewer)
+    with pytest.raises(ValueError, match=r"game=leduc_poker.* must be one of Scotland Yard"):
+        sog_london.configure(stations, dataclasses.replace(options, game="leduc_poker"))
 
 
 def test_options_change_the_preset():

@@ -42,6 +42,7 @@ from experiments.scotland_yard.trained_students import (
 from experiments.student_of_games.training_run import LOG, READINGS, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
+from jaxgames.scotland_yard.rules import ScotlandYard
 from nets import cvpn
 from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
@@ -71,6 +72,7 @@ class Config:
     game: str = "scotland_yard"
     start: str = ""  # folder of a run, with whose last network training begins; empty: random
     start_steps: int = 0  # of training that this network has had
+    start_game: str = ""  # that it was trained in last, if in another
     measured_at: tuple[int, ...]  # steps of training, which ends at the last
     simulations: int = 32  # of searches in training and when measured
     network: NetworkKind = "mlp"
@@ -167,6 +169,9 @@ PRESETS = {
 class Options(RunArguments):
     """The options beside the preset."""
 
+    game: str | None = None
+    """A game of Scotland Yard; by default the preset's. With one on a smaller map, whose network
+    --start then takes to London, it is the first part of a curriculum."""
     network: NetworkKind | None = None
     """The paper's multilayer perceptron, or ours, in which all stations of the map share their
     weights; by default the preset's."""
@@ -190,8 +195,8 @@ def configure(config: Config, options: Options) -> Config:
     """The preset with the options.
 
     Raises:
-      ValueError: a negative number of steps, late starts that the game does not have, or another
-        network to start with.
+      ValueError: an unknown game or one of another kind, a negative number of steps, late starts
+        that the game does not have, or another network to start with.
       OSError: the network to start with cannot be read.
     """
     if options.steps < 0:
@@ -199,6 +204,10 @@ def configure(config: Config, options: Options) -> Config:
     longer = (options.steps or config.measured_at[-1]) / config.measured_at[-1]
     steps = dict.fromkeys(round(step * longer) for step in config.measured_at)
     decay_steps = math.ceil(config.learner.decay_steps * longer)
+    if options.game is not None:
+        if not isinstance(game := make(options.game), ScotlandYard):
+            raise ValueError(f"game={game} must be one of Scotland Yard")
+        config = dataclasses.replace(config, game=str(game))
     if options.network not in (None, config.network):
         sizes = _STATIONS if options.network == "stations" else _PAPER_NETWORK
         config = dataclasses.replace(config, network=options.network, **sizes)
@@ -218,7 +227,12 @@ def configure(config: Config, options: Options) -> Config:
     except ValueError as error:
         raise ValueError(f"start: {error}") from error
     steps = start.steps[-1] + start.config.get("start_steps", 0)
-    config = dataclasses.replace(config, start=str(options.start), start_steps=steps)
+    config = dataclasses.replace(
+        config,
+        start=str(options.start),
+        start_steps=steps,
+        start_game="" if start.rules == make(config.game) else start.config["game"],
+    )
     _first_network(beliefs, config)  # refuses others
     return config
 
@@ -463,7 +477,9 @@ def deviations(config: Config) -> list[str]:
         " at most; the paper: up to 17 million steps",
         *[
             f"training begins with the last network of {config.start}, which has had"
-            f" {config.start_steps:,} steps of training; its optimizer and its examples begin anew"
+            f" {config.start_steps:,} steps of training"
+            + (f" and was trained last in {config.start_game}" if config.start_game else "")
+            + "; its optimizer and its examples begin anew"
         ]
         * bool(config.start),
         f"searches of training have {config.simulations} simulations; the paper does not say how"

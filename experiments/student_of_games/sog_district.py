@@ -50,7 +50,7 @@ PRESETS = {
         game=_TWO_DETECTIVES,
         simulations=(33, 100, 300, 1000),
         seeds=1,
-        measured_at=(0, 500, 1000, 3000),
+        measured_at=(0, 1000, 3000),
         solves=32,
         updates=3,  # with more, batches would not be full: 48 new examples a step are used 20 times
         capacity=10_000,
@@ -77,7 +77,7 @@ COMMAND = training_experiment(
         "smoke": "a minute",
         "district": "four rounds, short enough for a list of all histories: minutes",
         "cpu": "one detective: 75 minutes on two cores",
-        "two_detectives": "one to two hours on two cores, by estimate",
+        "two_detectives": "two hours on one core",
         "paper": "two detectives, as long as the paper's training, for an accelerator",
     },
 )
