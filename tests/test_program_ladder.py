@@ -56,6 +56,14 @@ def test_programs_of_each_game(game, tmp_path):
     assert {*published.values()} == expected
 
 
+def test_the_large_preset_plays_as_many_games_as_the_paper(tmp_path):
+    large = program_ladder.configure(PRESETS["large"], Options(out=tmp_path))
+    assert (large.simulations[-1], large.pairs) == (8_000, 100)
+    assert not any("games of each two" in text for text in program_ladder.deviations(large))
+    cpu = program_ladder.configure(PRESETS["cpu"], Options(out=tmp_path))
+    assert "40 games of each two players (the paper: 200)" in program_ladder.deviations(cpu)
+
+
 def test_bad_options(tmp_path, capsys):
     words = ["program_ladder", "--preset", "smoke", "--out", str(tmp_path)]
     assert cli.main([*words, "--workers", "0"]) == 2

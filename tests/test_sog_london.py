@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 import shutil
 import types
 
@@ -18,10 +19,6 @@ from experiments.scotland_yard.sog_london import Measured, Outcome, Pace
 from experiments.scotland_yard.trained_students import read_student
 from jaxgames import make
 
-# the game of London on twenty of its stations
-DISTRICT = (
-    "map=district,edition=student_of_games,detective_starts=3/4/11/12/13/25,mr_x_starts=36/37/51"
-)
 MEASURED = [
     Measured(step=step, opponent=opponent, role=role, games=4, won=won)
     for won, (step, opponent, role) in enumerate(
@@ -191,7 +188,9 @@ def test_training_begins_with_the_network_of_another_run(tmp_path, monkeypatch):
 
 def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
     """Parameters of a network of stations fit all maps, with as many detectives and rounds."""
-    trained, district = tmp_path / "district", f"scotland_yard({DISTRICT})"
+    page = (pathlib.Path(__file__).parents[1] / "docs/scotland_yard.md").read_text()
+    (district,) = re.findall(r'--game .\n +"(.*)"', page)
+    trained = tmp_path / "district"
     stations = sog_london.PRESETS["stations"]
     shutil.copytree(results.ROOT / sog_pimbot.Config.agent, trained)
     text = (trained / results.RESULT_FILE).read_text()
@@ -202,10 +201,14 @@ def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
     config = sog_london.configure(stations, options)
     assert make(config.game) == make(district) == read_student(trained).rules
     config = sog_london.configure(stations, sog_london.Options(out=tmp_path, start=trained))
-    assert (config.game, config.start_game) == (stations.game, district)
-    assert f"and was trained last in {district}; its" in "\n".join(sog_london.deviations(config))
+    assert (config.game, config.start_games) == (stations.game, (district,))
+    assert f", and was trained in {district} before; its" in "\n".join(
+        sog_london.deviations(config)
+    )
     again = sog_london.configure(stations, dataclasses.replace(options, start=trained))
-    assert (again.start_game, again.start_steps) == ("", 2_400)
+    assert (again.start_games, again.start_steps) == ((), 2_400)
+    same = sog_london.configure(stations, dataclasses.replace(options, game="scotland_yard"))
+    assert same == stations
     chex.assert_trees_all_equal(
         nnx.state(sog_london._first_network(sog_london._beliefs(config), config)),
         read_student(trained).params(2_400),
@@ -213,8 +216,30 @@ def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
     fewer = dataclasses.replace(options, start=trained, game="scotland_yard(detectives=4)")
     with pytest.raises(ValueError, match="does not fit"):
         sog_london.configure(stations, fewer)
-    with pytest.raises(ValueError, match=r"game=leduc_poker.* must be one of Scotland Yard"):
+    with pytest.raises(ValueError, match=r"game=leduc_poker.* must be a game of Scotland Yard"):
         sog_london.configure(stations, dataclasses.replace(options, game="leduc_poker"))
+    uneven = re.sub("mr_x_starts=22", "mr_x_starts=3/22", district)
+    with pytest.raises(ValueError, match="must contain all or none of"):
+        sog_london.configure(stations, dataclasses.replace(options, game=uneven))
+
+
+def test_games_of_runs_before_are_told(tmp_path):
+    """From a district to London, and on from there."""
+    agent = results.ROOT / sog_pimbot.Config.agent
+    shutil.copytree(agent, tmp_path / "london")
+    path = tmp_path / "london" / results.RESULT_FILE
+    known = '"game": "scotland_yard",'
+    text = path.read_text()
+    assert text.count(known) == 1
+    path.write_text(text.replace(known, known + '"start_games": ["a", "b"],'))
+    options = sog_london.Options(out=tmp_path, start=tmp_path / "london")
+    config = sog_london.configure(sog_london.PRESETS["stations"], options)
+    assert config.start_games == ("a", "b")
+    measured = sog_pimbot.configure(
+        sog_pimbot.PRESETS["cpu"], sog_pimbot.Options(out=tmp_path, agent=tmp_path / "london")
+    )
+    for text in (sog_london.deviations(config), sog_pimbot.deviations(measured)):
+        assert ", and was trained in a and b before; its" in "\n".join(text)
 
 
 def test_options_change_the_preset():

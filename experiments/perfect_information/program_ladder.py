@@ -40,6 +40,7 @@ PROGRAMS = {
 }
 _AGENTS = {ALPHAZERO: "alphazero", STUDENT: "student_of_games"}  # as `make_player` knows them
 _LEAST = 8_000  # simulations of the agents in Table 1
+_PAPER_GAMES = 200  # of each two players
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ class Config:
 PRESETS = {
     "smoke": Config(programs=(), simulations=(2,), pairs=1),
     "cpu": Config(),
-    "large": Config(simulations=(800, _LEAST), pairs=100),
+    "large": Config(simulations=(800, 8_000), pairs=100),
 }
 
 
@@ -78,7 +79,7 @@ class Options(RunArguments):
     """Openings of each two players, from each of which they play two games; None: the preset's."""
     move_seconds: float | None = None
     """How long a program may take for a move before it has lost the game; None: the preset's. Where
-    many pairs share a few cores, GNU Go may need more."""
+    many pairs share a few cores, GNU Go may need more than the preset's 60 seconds."""
     workers: int = 8
     """How many pairs are played at a time. Then our agents search in the positions of several games
     at once. Programs have a process for each of them."""
@@ -202,7 +203,8 @@ def deviations(config: Config) -> Iterator[str]:
     yield "programs play with fixed nodes or levels (the paper: Stockfish by time)"
     yield "Debian's package pachi is another program, so there is no Pachi"
     yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
-    yield f"{2 * config.pairs} games of each two players (the paper: 200)"
+    if 2 * config.pairs != _PAPER_GAMES:
+        yield f"{2 * config.pairs} games of each two players (the paper: {_PAPER_GAMES})"
     for agent, network in _networks(config).items():
         if not network:
             yield f"{agent} searches without a network: all values are 0 and all priors uniform"

@@ -75,7 +75,8 @@ _ADAM = dict(optimizer="adam", learning_rate=5e-4, decay_rate=0.05, max_uses=20)
 # a deviation of the preset cpu
 _CHOSEN_CAPACITY = (
     "the buffer has a sixteenth of all examples of Gardner chess, about as AlphaZero's; that was"
-    " chosen after trainings with 40,000, in which it learned little"
+    " chosen after trainings with 40,000, in which it learned little: in Gardner chess it came to"
+    " 388 Elo over random moves, then with resignation and with one layer for value and prior"
 )
 _CHOSEN_GAMES = (
     "no game of self-play is resigned (the paper: four fifths may be, below -0.9). Resigned games"

@@ -38,6 +38,7 @@ from experiments.scotland_yard.agent_games import (
 from experiments.scotland_yard.trained_students import (
     new_network,
     read_student,
+    trained_elsewhere,
 )
 from experiments.student_of_games.training_run import LOG, READINGS, student
 from jaxgames.registry import make
@@ -72,7 +73,7 @@ class Config:
     game: str = "scotland_yard"
     start: str = ""  # folder of a run, with whose last network training begins; empty: random
     start_steps: int = 0  # of training that this network has had
-    start_game: str = ""  # that it was trained in last, if in another
+    start_games: tuple[str, ...] = ()  # others that it was trained in before
     measured_at: tuple[int, ...]  # steps of training, which ends at the last
     simulations: int = 32  # of searches in training and when measured
     network: NetworkKind = "mlp"
@@ -170,8 +171,9 @@ class Options(RunArguments):
     """The options beside the preset."""
 
     game: str | None = None
-    """A game of Scotland Yard; by default the preset's. With one on a smaller map, whose network
-    --start then takes to London, it is the first part of a curriculum."""
+    """A game of Scotland Yard; by default the preset's. A run on a smaller map is the first part of
+    a curriculum: --start takes its network to London, if it is one of stations and the game has as
+    many detectives and rounds."""
     network: NetworkKind | None = None
     """The paper's multilayer perceptron, or ours, in which all stations of the map share their
     weights; by default the preset's."""
@@ -195,8 +197,8 @@ def configure(config: Config, options: Options) -> Config:
     """The preset with the options.
 
     Raises:
-      ValueError: an unknown game or one of another kind, a negative number of steps, late starts
-        that the game does not have, or another network to start with.
+      ValueError: an unknown game or one of another kind, deals of different weights, a negative
+        number of steps, late starts that the game does not have, or another network to start with.
       OSError: the network to start with cannot be read.
     """
     if options.steps < 0:
@@ -206,8 +208,9 @@ def configure(config: Config, options: Options) -> Config:
     decay_steps = math.ceil(config.learner.decay_steps * longer)
     if options.game is not None:
         if not isinstance(game := make(options.game), ScotlandYard):
-            raise ValueError(f"game={game} must be one of Scotland Yard")
-        config = dataclasses.replace(config, game=str(game))
+            raise ValueError(f"game={game} must be a game of Scotland Yard")
+        if game != make(config.game):
+            config = dataclasses.replace(config, game=str(game))
     if options.network not in (None, config.network):
         sizes = _STATIONS if options.network == "stations" else _PAPER_NETWORK
         config = dataclasses.replace(config, network=options.network, **sizes)
@@ -220,6 +223,7 @@ def configure(config: Config, options: Options) -> Config:
         seed=options.seed,
     )
     beliefs = _beliefs(config)  # refuses late starts
+    jax.eval_shape(beliefs.random_root, jax.random.key(0))  # refuses deals
     if options.start is None:
         return config
     try:
@@ -227,11 +231,12 @@ def configure(config: Config, options: Options) -> Config:
     except ValueError as error:
         raise ValueError(f"start: {error}") from error
     steps = start.steps[-1] + start.config.get("start_steps", 0)
+    others = [] if start.rules == make(config.game) else [start.config["game"]]
     config = dataclasses.replace(
         config,
         start=str(options.start),
         start_steps=steps,
-        start_game="" if start.rules == make(config.game) else start.config["game"],
+        start_games=(*start.start_games, *others),
     )
     _first_network(beliefs, config)  # refuses others
     return config
@@ -478,8 +483,7 @@ def deviations(config: Config) -> list[str]:
         *[
             f"training begins with the last network of {config.start}, which has had"
             f" {config.start_steps:,} steps of training"
-            + (f" and was trained last in {config.start_game}" if config.start_game else "")
-            + "; its optimizer and its examples begin anew"
+            f"{trained_elsewhere(config.start_games)}; its optimizer and its examples begin anew"
         ]
         * bool(config.start),
         f"searches of training have {config.simulations} simulations; the paper does not say how"

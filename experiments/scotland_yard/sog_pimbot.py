@@ -27,7 +27,12 @@ from experiments.scotland_yard.agent_games import (
     play_games,
     room_in_words,
 )
-from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES, read_student
+from experiments.scotland_yard.trained_students import (
+    CHILDREN,
+    DECISION_SHARES,
+    read_student,
+    trained_elsewhere,
+)
 from jaxgames.registry import make
 from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
@@ -83,6 +88,7 @@ class Config:
     game: str = PAPER_GAME  # that the agent was trained in, and plays
     network: str = "stations"  # kind of the agent's network
     start_steps: int = 0  # of training that its first network had had in another run
+    start_games: tuple[str, ...] = ()  # others that it was trained in before
     matches: tuple[Match, ...]
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
@@ -357,6 +363,7 @@ def configure(config: Config, options: Options) -> Config:
         trained.params(step)
     of_the_agent = {name: trained.config[name] for name in ("game", "network")}
     of_the_agent["start_steps"] = trained.config.get("start_steps", 0)
+    of_the_agent["start_games"] = trained.start_games
     return dataclasses.replace(config, agent=str(options.agent), **of_the_agent)
 
 
@@ -365,8 +372,9 @@ def deviations(config: Config) -> list[str]:
     return [
         "PimBot is a re-implementation: its binary cannot be had",
         "the agent was trained by `sog_london`, whose record at the commit of these games says how,"
-        " for so many steps as here `trained_steps` says; its networks are read from files with 16"
-        " bits a parameter",
+        " for so many steps as here `trained_steps` says"
+        f"{trained_elsewhere(config.start_games)}; its networks are read from files with 16 bits a"
+        " parameter",
         *["its network is ours, in which all stations of the map share their weights"]
         * (config.network == "stations"),
         *[

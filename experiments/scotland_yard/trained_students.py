@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flax import nnx
@@ -41,6 +41,11 @@ class TrainedStudent:
     def rules(self) -> ScotlandYard:
         """The game that the agent was trained in."""
         return make(self.config["game"])
+
+    @property
+    def start_games(self) -> tuple[str, ...]:
+        """Other games that its first network was trained in, in runs before."""
+        return tuple(self.config.get("start_games", ()))
 
     @functools.cached_property
     def beliefs(self) -> ScotlandYardBeliefs:
@@ -116,6 +121,11 @@ def new_network(
     sizes = {name: config[name] for name in ("width", "depth", "dtype")}
     new = new_station_network if config["network"] == "stations" else cvpn.new_cvpn
     return new(beliefs, seed=seed, **sizes)
+
+
+def trained_elsewhere(games: Sequence[str]) -> str:
+    """In words, the games in which a network was trained in runs before; empty for none."""
+    return f", and was trained in {' and '.join(games)} before" if games else ""
 
 
 def trained_player(folder: pathlib.Path, game: ScotlandYard, simulations: int) -> SearchMatchAgent:
