@@ -171,7 +171,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "up to 1,000 simulations: a quarter of an hour on two cores (an estimate)",
+        "cpu": "up to 1,000 simulations: eight minutes on two cores",
         "paper": "up to 10,000 simulations, for an accelerator",
     },
     batches=lambda config: {"batch": config.batch},

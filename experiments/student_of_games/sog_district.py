@@ -77,7 +77,7 @@ COMMAND = training_experiment(
         "smoke": "a minute",
         "district": "four rounds, short enough for a list of all histories: minutes",
         "cpu": "one detective: 75 minutes on two cores",
-        "two_detectives": "two hours on one core (an estimate)",
+        "two_detectives": "two hours on one core",
         "paper": "two detectives, as long as the paper's training, for an accelerator",
     },
 )

@@ -27,6 +27,8 @@ from solvers.search.agent_exploitability import agents
 from solvers.search.search_state import GrowingTreeCfr
 from train.agent import training_settings
 
+_LONGEST_TITLE = 50  # letters that fit over a plot
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
@@ -231,7 +233,10 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
                 name = f"SoG({simulations},1) of the paper, trained"
                 plots.level(axes[0, 0], scale * trained[simulations], name)
         axes[0, 0].set_ylabel(f"exploitability ({unit})")
-        axes[0, 0].set_title(f"Student of Games, {config.game}")
+        title, size = f"Student of Games, {config.game}", None
+        if len(title) > _LONGEST_TITLE:
+            title, size = f"Student of Games,\n{config.game}", "small"
+        axes[0, 0].set_title(title, fontsize=size)
 
 
 def _agent(simulations: int, variant: str) -> str:
