@@ -26,7 +26,6 @@ def game():
 
 @pytest.fixture(scope="module")
 def perfect(game):
-    pytest.importorskip("bitbully")  # only the extra `test` has it
     return perfect_player(game)
 
 

@@ -202,7 +202,7 @@ def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
     assert make(config.game) == make(district) == read_student(trained).rules
     config = sog_london.configure(stations, sog_london.Options(out=tmp_path, start=trained))
     assert (config.game, config.start_games) == (stations.game, (district,))
-    assert f", and was trained in {district} before; its" in "\n".join(
+    assert f"2,400 steps of training, also in {district}; its" in "\n".join(
         sog_london.deviations(config)
     )
     again = sog_london.configure(stations, dataclasses.replace(options, start=trained))
@@ -239,7 +239,7 @@ def test_games_of_runs_before_are_told(tmp_path):
         sog_pimbot.PRESETS["cpu"], sog_pimbot.Options(out=tmp_path, agent=tmp_path / "london")
     )
     for text in (sog_london.deviations(config), sog_pimbot.deviations(measured)):
-        assert ", and was trained in a and b before; its" in "\n".join(text)
+        assert ", also in a and b; its" in "\n".join(text)
 
 
 def test_options_change_the_preset():

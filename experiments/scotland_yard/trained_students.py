@@ -124,8 +124,8 @@ def new_network(
 
 
 def trained_elsewhere(games: Sequence[str]) -> str:
-    """In words, the games in which a network was trained in runs before; empty for none."""
-    return f", and was trained in {' and '.join(games)} before" if games else ""
+    """In words, the other games in which a network had steps of its training; empty for none."""
+    return f", also in {' and '.join(games)}" if games else ""
 
 
 def trained_player(folder: pathlib.Path, game: ScotlandYard, simulations: int) -> SearchMatchAgent:
