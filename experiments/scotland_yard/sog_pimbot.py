@@ -121,6 +121,16 @@ PRESETS = {
     # simulations (measured once by hand, at the root), so that a batch takes up to 20 minutes,
     # which is what an interruption loses
     "cpu_400": Config(matches=(Match(simulations=400, opponents=_MANY, games=48, batch=8),)),
+    # what the agent's own simulations are worth, against one opponent
+    "cpu_simulations": Config(
+        matches=(
+            *(
+                Match(simulations=simulations, opponents=(100,), games=200, batch=20)
+                for simulations in (10, 32, 100)
+            ),
+            Match(simulations=400, opponents=(100,), games=48, batch=8),
+        )
+    ),
     # ours, beside the paper's method: with few simulations policies are noisy
     "cpu_threshold": Config(
         threshold=0.15,
@@ -422,6 +432,10 @@ COMMAND = Experiment(
         ),
         "cpu_training": (
             "an hour on two cores: the networks of three steps of training, 40 games a point"
+        ),
+        "cpu_simulations": (
+            "an hour and a half on two cores (an estimate): 10 to 400 simulations of the agent,"
+            " against PimBot(100)"
         ),
         "cpu_400": "four to five hours on two cores (an estimate): SoG(400,1), 48 games a point",
         "large": "2,000 games a point, for accelerators",
