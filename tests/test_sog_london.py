@@ -210,7 +210,7 @@ def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
     same = sog_london.configure(stations, dataclasses.replace(options, game="scotland_yard"))
     assert same == stations
     chex.assert_trees_all_equal(
-        nnx.state(sog_london._first_network(sog_london._beliefs(config), config)),
+        nnx.state(sog_london.first_network(sog_london.beliefs_of(config), config)),
         read_student(trained).params(2_400),
     )
     fewer = dataclasses.replace(options, start=trained, game="scotland_yard(detectives=4)")

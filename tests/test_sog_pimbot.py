@@ -1,5 +1,6 @@
 """The experiment `sog_pimbot`: arithmetic with made-up games, and bad input."""
 
+import contextlib
 import dataclasses
 import io
 import pathlib
@@ -11,7 +12,7 @@ import pytest
 from flax import nnx
 
 from experiments import cli
-from experiments.harness import kept_file, results
+from experiments.harness import kept_file, plots, results
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
 from experiments.scotland_yard import one_game, scotland_yard_picture, sog_london, sog_pimbot
@@ -100,6 +101,33 @@ def test_tables_and_plots(tmp_path):
     sog_pimbot.draw(tmp_path / "curve.png", config, POINTS)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert len([*sog_pimbot.rows(config, POINTS)]) == len(POINTS)
+
+
+def test_against_one_opponent_the_plot_is_by_own_simulations(tmp_path, monkeypatch):
+    drawn = []
+
+    @contextlib.contextmanager
+    def figure(path, **shape):
+        with plots.figure(path, **shape) as axes:
+            yield axes
+            drawn.append(axes[0, 0])
+
+    monkeypatch.setattr(
+        sog_pimbot, "plots", types.SimpleNamespace(**(vars(plots) | {"figure": figure}))
+    )
+    config = sog_pimbot.PRESETS["cpu_simulations"]
+    ladder = [
+        point(100, 10 * won, 100, role, won) for won in (1, 4, 8) for role in (MR_X, DETECTIVES)
+    ]
+    for points in (ladder, POINTS):
+        sog_pimbot.draw(tmp_path / "curve.png", config, points)
+    mine, other = drawn
+    assert mine.get_xlabel() == "simulations of Student of Games"
+    line, paper = mine.get_lines()[0], mine.get_lines()[-1]
+    assert [*line.get_xdata()] == [10, 40, 80]
+    assert [*line.get_ydata()] == [0.1, 0.4, 0.8]
+    assert ([*paper.get_xdata()], [*paper.get_ydata()]) == ([400], [0.972])
+    assert other.get_xlabel() == "PimBot's simulations"
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,12 @@ PRESETS = {
     # simulations (measured once by hand, at the root), so that a batch takes up to 20 minutes,
     # which is what an interruption loses
     "cpu_400": Config(matches=(Match(simulations=400, opponents=_MANY, games=48, batch=8),)),
-    # what the agent's own simulations are worth, against one opponent
+    # what the agent's own simulations are worth, against one opponent; `cpu` has 100 of them
     "cpu_simulations": Config(
         matches=(
             *(
                 Match(simulations=simulations, opponents=(100,), games=200, batch=20)
-                for simulations in (10, 32, 100)
+                for simulations in (10, 32)
             ),
             Match(simulations=400, opponents=(100,), games=48, batch=8),
         )
@@ -315,11 +315,15 @@ def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]
 
 
 def draw(path: pathlib.Path, config: Config, points: Sequence[Point]) -> None:
-    """Shares of games by PimBot's simulations, as in Figure 5."""
+    """Shares of games by PimBot's simulations, as in Figure 5; those of one network against one
+    PimBot by the simulations of its own searches."""
     last = max(point.step for point in points)
     shares = both_roles(points)
     with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
         panel = axes[0, 0]
+        if _by_own_simulations(shares):
+            _draw_by_own_simulations(panel, config, shares, last)
+            return
         for number, agent in enumerate(dict.fromkeys(which[:2] for which in shares)):
             mine = {which[2]: share for which, share in shares.items() if which[:2] == agent}
             panel.errorbar(
@@ -341,6 +345,36 @@ def draw(path: pathlib.Path, config: Config, points: Sequence[Point]) -> None:
             ylabel="share of games won by Student of Games",
             ylim=(0, 1),
         )
+
+
+def _by_own_simulations(shares):
+    """Whether nothing differs between the points but the simulations of the agent."""
+    steps, simulations, opponents = (len(set(each)) for each in zip(*shares, strict=True))
+    return steps == opponents == 1 < simulations
+
+
+def _draw_by_own_simulations(panel, config, shares, last):
+    """One line, and the paper's number of the same match."""
+    (opponent,) = {which[2] for which in shares}
+    panel.errorbar(
+        [simulations for _, simulations, _ in shares],
+        [share.value for share in shares.values()],
+        error_bars([*shares.values()]),
+        label=f"SoG, after {last + config.start_steps:,} steps",
+        color=plots.colour(0),
+        marker=plots.marker(0),
+        capsize=2,
+    )
+    if published := _published(config).get(opponent):
+        label = "SoG of the paper, after 17 million steps"
+        point = [_PAPER_SIMULATIONS], [published]
+        panel.plot(*point, markeredgecolor="black", label=label, **plots.HOLLOW)
+    panel.set(
+        xscale="log",
+        xlabel="simulations of Student of Games",
+        ylabel=f"share of games won against PimBot({opponent:,})",
+        ylim=(0, 1),
+    )
 
 
 def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
@@ -434,8 +468,8 @@ COMMAND = Experiment(
             "an hour on two cores: the networks of three steps of training, 40 games a point"
         ),
         "cpu_simulations": (
-            "an hour and a half on two cores (an estimate): 10 to 400 simulations of the agent,"
-            " against PimBot(100)"
+            "two hours on two cores (an estimate): SoG(10,1), SoG(32,1) and SoG(400,1) against"
+            " PimBot(100)"
         ),
         "cpu_400": "four to five hours on two cores (an estimate): SoG(400,1), 48 games a point",
         "large": "2,000 games a point, for accelerators",
