@@ -176,6 +176,10 @@ EXPERIMENTS = {
         "scotland_yard.pimbot_strength",
         "Measure how much stronger PimBot is with more simulations, in games against itself.",
     ),
+    "scotland_yard_stages": Entry(
+        "scotland_yard.scotland_yard_stages",
+        "Solve long games of Scotland Yard in a district of London exactly, from reveal to reveal.",
+    ),
     "sog_london": Entry(
         "scotland_yard.sog_london",
         "Train a Student of Games agent for Scotland Yard on London's map; it meets PimBot on the"

@@ -46,6 +46,26 @@ def test_six_rounds_of_the_district():
     assert -least - 0.005 < solved.value < most + 0.005
 
 
+@pytest.mark.slow
+def test_boards_that_were_kept_are_not_solved_again():
+    game, known, asked = make(FULL).belief_game(), {}, []
+
+    def solve_all(boards, solve):
+        asked.append(boards)
+        known[boards] = solve()
+        return known[boards]
+
+    first = solve_by_stages(game, boards_at_once=20, keep=solve_all)
+    counts = {stage.moves: len(stage.values) for stage in first.stages}
+    moves = [boards.moves for boards in asked]
+    assert moves == sorted(moves, reverse=True)  # the last stage first
+    assert {m: sum(b.count for b in asked if b.moves == m) for m in counts} == counts
+    assert {boards.of for boards in asked} == {sum(counts.values())}
+    assert all(boards.first % 20 == 0 and 0 < boards.count <= 20 for boards in asked)
+    again = solve_by_stages(game, boards_at_once=20, keep=lambda boards, solve: known[boards])
+    assert (again.value, again.exploitability_bound) == (first.value, first.exploitability_bound)
+
+
 @pytest.mark.parametrize("name", ["num_iterations", "boards_at_once"])
 def test_nothing_to_do_is_refused(name):
     with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):

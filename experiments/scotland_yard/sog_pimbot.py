@@ -128,7 +128,7 @@ PRESETS = {
                 Match(simulations=simulations, opponents=(100,), games=200, batch=20)
                 for simulations in (10, 32)
             ),
-            Match(simulations=400, opponents=(100,), games=48, batch=8),
+            Match(simulations=400, opponents=(100,), games=32, batch=8),
         )
     ),
     # ours, beside the paper's method: with few simulations policies are noisy

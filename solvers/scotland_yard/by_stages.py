@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +62,25 @@ class SolvedStages:
         return sum(stage.error for stage in self.stages)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Boards:
+    """Some boards of a stage, which are solved together."""
+
+    moves: int  # that Mr X has made
+    first: int  # number of the first one in its stage
+    count: int
+    of: int  # boards of all stages
+
+
+# values and errors [b] of boards, as in `Stage`
+BoardValues = tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]
+Keep = Callable[[Boards, Callable[[], BoardValues]], BoardValues]
+
+
+def _without_keeping(boards, solve):
+    return solve()
+
+
 @dataclasses.dataclass(frozen=True)
 class _Part:
     """Some boards of a stage, and all public states up to the next one."""
@@ -76,6 +96,7 @@ def solve_by_stages(
     num_iterations: int = 400,
     boards_at_once: int = 100,
     max_states: int = MAX_STATES,
+    keep: Keep = _without_keeping,
 ) -> SolvedStages:
     """Solves Scotland Yard by predictive CFR+, the last stage first.
 
@@ -84,6 +105,8 @@ def solve_by_stages(
       num_iterations: on every board.
       boards_at_once: how many boards are listed and solved together, as many as memory allows.
       max_states: the most public states of boards that are listed together.
+      keep: gets boards, the last stage's first, and a function that solves them. It returns their
+        values, of that function or kept from before, and may show how far the work has come.
 
     Returns:
       The value, a bound of the exploitability, and the values of all boards that can be reached.
@@ -104,12 +127,17 @@ def solve_by_stages(
         boards = below
         if not len(boards.result):
             break
+    of = sum(len(boards.result) for _, boards, _ in listed)
     stages: list[Stage] = []
     known = np.zeros(0)  # values of the boards of the stage below
     for begin, boards, parts in reversed(listed):
         # of Mr X's starts chance may draw one; on all later boards he is where he was seen
         stage_game = game.replace(deal=jnp.ones_like(game.deal)) if begin else game
-        solved = [_solve_part(stage_game, part, known, num_iterations) for part in parts]
+        count, solved = len(boards.result), []
+        for part, first in zip(parts, range(0, count, boards_at_once), strict=True):
+            some = Boards(moves=begin, first=first, count=min(boards_at_once, count - first), of=of)
+            solve = functools.partial(_solve_part, stage_game, part, known, num_iterations)
+            solved.append(keep(some, solve))
         known, errors = (np.concatenate(each) for each in zip(*solved, strict=True))
         num_states = sum(len(part.listing.parent) for part in parts)
         stages.insert(
