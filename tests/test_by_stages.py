@@ -1,5 +1,6 @@
 """Scotland Yard stage by stage, against whole games."""
 
+import numpy as np
 import pytest
 import row_program
 from yard_cases import FULL
@@ -7,7 +8,7 @@ from yard_cases import FULL
 from jaxgames import make
 from jaxgames.beliefs import list_public_states
 from solvers import cfr, evaluation
-from solvers.scotland_yard import solve_by_stages
+from solvers.scotland_yard import by_stages, solve_by_stages
 from solvers.sequence_form import sequence_form_of_beliefs
 
 DEALT = "scotland_yard(map=district,edition=district_reveals{})"  # Mr X's start is drawn in secret
@@ -47,7 +48,7 @@ def test_six_rounds_of_the_district():
 
 
 @pytest.mark.slow
-def test_boards_that_were_kept_are_not_solved_again():
+def test_boards_that_were_kept_are_not_solved_again(monkeypatch):
     game, known, asked = make(FULL).belief_game(), {}, []
 
     def solve_all(boards, solve):
@@ -60,10 +61,21 @@ def test_boards_that_were_kept_are_not_solved_again():
     moves = [boards.moves for boards in asked]
     assert moves == sorted(moves, reverse=True)  # the last stage first
     assert {m: sum(b.count for b in asked if b.moves == m) for m in counts} == counts
-    assert {boards.of for boards in asked} == {sum(counts.values())}
+    assert {boards.total for boards in asked} == {sum(counts.values())}
     assert all(boards.first % 20 == 0 and 0 < boards.count <= 20 for boards in asked)
+    assert any(boards.first for boards in asked)
+    monkeypatch.setattr(by_stages, "_solve_part", None)  # cannot be called
     again = solve_by_stages(game, boards_at_once=20, keep=lambda boards, solve: known[boards])
-    assert (again.value, again.exploitability_bound) == (first.value, first.exploitability_bound)
+    for one, other in zip(first.stages, again.stages, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.errors, other.errors)
+
+
+def test_kept_values_must_be_of_the_boards():
+    wrong = np.zeros(2), np.zeros(2)
+    game = make("scotland_yard(map=glasses,rounds=1,reveals=1)").belief_game()
+    with pytest.raises(ValueError, match=r"keep has returned 2 values for \d+ boards: SomeBoards"):
+        solve_by_stages(game, keep=lambda boards, solve: wrong)
 
 
 @pytest.mark.parametrize("name", ["num_iterations", "boards_at_once"])

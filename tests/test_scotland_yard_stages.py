@@ -1,80 +1,140 @@
 """The experiment `scotland_yard_stages`: what it keeps and says, with made-up boards."""
 
+import dataclasses
 import types
 
 import numpy as np
 import pytest
+from experiment_cases import smoke_run
 
 from experiments.harness.runs import Run
 from experiments.scotland_yard import scotland_yard_stages
-from experiments.scotland_yard.scotland_yard_stages import COMMAND, Config
-from solvers.scotland_yard.by_stages import Boards
+from experiments.scotland_yard.scotland_yard_stages import COMMAND, PRESETS, Config
+from jaxgames import make
+from solvers.scotland_yard import SomeBoards
 
-GAME = "scotland_yard(map=glasses,rounds=4,reveals=2)"
-CONFIG = Config(games=(GAME,))
-BELOW = np.array([-1.0, 1.0, 0.5, -0.5, 0.1])  # of the boards after the reveal, two parts
-ROOT = np.array([0.1 + 0.2])
+GAMES = tuple(f"scotland_yard(map=glasses,rounds={rounds},reveals=1/2)" for rounds in (4, 5))
+CONFIG = Config(games=GAMES)
+
+
+class Solver:
+    """Made-up boards: one, then three at stations 1 to 3, then five at stations 2 to 6."""
+
+    def __init__(self):
+        self.solved, self.fails_at = [], None
+
+    def __call__(self, game, *, num_iterations, boards_at_once, keep):
+        def part(moves, first, values):
+            def solve():
+                if (game.game.rounds, moves) == self.fails_at:
+                    raise KeyboardInterrupt
+                self.solved.append((game.game.rounds, moves, first))
+                return np.array(values) / game.game.rounds, np.full(len(values), 0.001)
+
+            return keep(SomeBoards(moves=moves, first=first, count=len(values), total=9), solve)
+
+        last = [part(2, 0, [-5.0, 5.0, 0.1 + 0.2]), part(2, 3, [-5.0, 3.0])]
+        below = tuple(np.concatenate(each) for each in zip(*last, strict=True))
+        parts = below, part(1, 0, [2.0, 1.0, -1.0]), part(0, 0, [0.7])
+        stages = zip((2, 1, 0), parts, ([2, 3, 4, 5, 6], [1, 2, 3], [9]), strict=True)
+        return types.SimpleNamespace(stages=[stage(*each) for each in stages][::-1])
+
+
+def stage(moves, solved, stations):
+    values, errors = solved
+    count = len(values)
+    board = types.SimpleNamespace(detectives=np.zeros((count, 2), int), turn=np.zeros(count, int))
+    boards = types.SimpleNamespace(
+        possible=np.arange(10) == np.array(stations)[:, None], board=board
+    )
+    return types.SimpleNamespace(
+        moves=moves, values=values, boards=boards, num_states=10 * count, error=errors.max()
+    )
 
 
 @pytest.fixture
-def solved(monkeypatch):
-    """Boards that were solved, of a game whose root follows five others; the last may be asked to
-    fail."""
-    log = []
-
-    def solve_by_stages(game, *, num_iterations, boards_at_once, keep):
-        def part(moves, first, values):
-            def solve():
-                log.append((moves, first))
-                if "stop" in log and moves == 0:
-                    raise KeyboardInterrupt
-                return values, np.full(len(values), 0.001 * (moves + 1))
-
-            return keep(Boards(moves=moves, first=first, count=len(values), of=6), solve)
-
-        parts = [part(2, 0, BELOW[:3]), part(2, 3, BELOW[3:])]
-        below = [np.concatenate(each) for each in zip(*parts, strict=True)]
-        stages = [(0, part(0, 0, ROOT), 10), (2, below, 50)]
-        found = [
-            types.SimpleNamespace(
-                moves=moves, values=own[0], errors=own[1], num_states=states, error=own[1].max()
-            )
-            for moves, own, states in stages
-        ]
-        return types.SimpleNamespace(stages=found)
-
-    monkeypatch.setattr(scotland_yard_stages, "solve_by_stages", solve_by_stages)
-    return log
+def solver(monkeypatch):
+    made = Solver()
+    monkeypatch.setattr(scotland_yard_stages, "solve_by_stages", made)
+    return made
 
 
-def compute(tmp_path, *, resume=False):
-    arguments = COMMAND.arguments(preset="smoke", out=tmp_path / "run", resume=resume)
+def compute(out, *, resume=False):
+    arguments = COMMAND.arguments(preset="smoke", out=out, resume=resume)
     return scotland_yard_stages.compute(Run(arguments, CONFIG, experiment="", command=""))
 
 
-def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path, solved):
-    solved.append("stop")
+def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path, solver):
+    solver.fails_at = (5, 1)
     with pytest.raises(KeyboardInterrupt):
-        compute(tmp_path)
-    assert solved == ["stop", (2, 0), (2, 3), (0, 0)]
-    solved.clear()
-    root, below = compute(tmp_path, resume=True)
-    assert solved == [(0, 0)]
-    assert (root.mean, root.error, root.states) == (0.1 + 0.2, 0.001, 10)  # every bit
-    assert (below.boards, below.rounds_left) == (5, 2)
-    assert below.mean == pytest.approx(0.02)
-    assert (below.lost, below.won) == (0.2, 0.2)
-    assert (below.low, below.high) == pytest.approx((-0.8, 0.8))
+        compute(tmp_path / "resumed")
+    solver.fails_at = None
+    solver.solved.clear()
+    resumed = compute(tmp_path / "resumed", resume=True)
+    assert solver.solved == [(5, 1, 0), (5, 0, 0)]
+    assert resumed == compute(tmp_path / "whole")  # every bit
 
 
-def test_values_and_their_bound_are_numbers(tmp_path, solved):
+def test_means_are_of_all_boards_and_of_those_that_come_up_at_every_reveal(tmp_path, solver):
+    stages = compute(tmp_path)
+    start, first, second = scotland_yard_stages.of_game(stages, GAMES[1])
+    assert (start.mean, start.mean_common, start.moves_left) == (0.7 / 5, None, 5)
+    assert first.mean == pytest.approx(2 / 15)
+    assert first.mean_common == pytest.approx(0)  # stations 2 and 3
+    assert second.mean_common == pytest.approx(0)
+    assert (second.mean, second.common) == (pytest.approx(-1.7 / 25), 2)
+    assert (second.won, second.lost, second.states) == (0.2, 0.4, 50)
+
+
+def test_a_game_has_its_value_and_a_bound(tmp_path, solver):
     stages = compute(tmp_path)
     numbers = {number.name: number for number in scotland_yard_stages.numbers(CONFIG, stages)}
-    assert numbers[f"value:{GAME}"].value == 0.1 + 0.2
-    assert numbers[f"exploitability, at most:{GAME}"].value == pytest.approx(0.004)
-    assert numbers[f"mean of 5 boards, 2 rounds left:{GAME}"].value == pytest.approx(0.02)
-    (table,) = scotland_yard_stages.tables(CONFIG, stages)
-    assert [*table.columns[1].cells] == ["1", "5"]
+    assert numbers[f"{GAMES[1]}:value"].value == 0.7 / 5
+    assert numbers[f"{GAMES[1]}:exploitability, at most"].value == pytest.approx(0.003)
+    name = f"{GAMES[1]}:mean of the reached boards, 3 moves left"
+    assert numbers[name].value == pytest.approx(-1.7 / 25)
+
+
+def test_stages_are_shown(tmp_path, solver):
+    stages = compute(tmp_path)
+    first, _ = scotland_yard_stages.tables(CONFIG, stages)
+    assert [*first.columns[1].cells] == ["1", "3", "5"]
     scotland_yard_stages.draw(tmp_path / "curve.png", CONFIG, stages)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert len([*scotland_yard_stages.rows(CONFIG, stages)]) == 2
+    assert len([*scotland_yard_stages.rows(CONFIG, stages)]) == 6
+
+
+def test_boards_that_were_kept_must_be_those_that_are_asked_for(tmp_path, solver, monkeypatch):
+    solver.fails_at = (4, 1)
+    with pytest.raises(KeyboardInterrupt):
+        compute(tmp_path)
+    other = Solver()
+
+    def more(*args, keep, **settings):
+        def one_more(boards, solve):
+            return keep(dataclasses.replace(boards, count=4), solve)
+
+        return other(*args, keep=one_more, **settings)
+
+    monkeypatch.setattr(scotland_yard_stages, "solve_by_stages", more)
+    with pytest.raises(ValueError, match=r"3 values of .*count=4.* were kept: use another --out"):
+        compute(tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("game", ["scotland_yard(map=district)", "leduc_poker"])
+def test_games_without_reveals_are_refused(game):
+    with pytest.raises(ValueError, match="must be Scotland Yard with reveals"):
+        Config(games=(game,))
+
+
+def test_the_games_of_all_presets_show_mr_x():
+    games = [make(game) for preset in PRESETS.values() for game in preset.games]
+    assert all(game.reveal_mask.any() for game in games)
+
+
+@pytest.mark.slow
+def test_it_solves_a_game(tmp_path):
+    result = smoke_run("scotland_yard_stages", tmp_path)
+    (game,) = PRESETS["smoke"].games
+    assert result.number(f"{game}:value").value == pytest.approx(-1)
+    assert 0 <= result.number(f"{game}:exploitability, at most").value < 0.005

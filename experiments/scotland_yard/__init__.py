@@ -1,1 +1,1 @@
-"""Experiments in Scotland Yard on the board of London."""
+"""Experiments in Scotland Yard on the board of London and its districts."""

@@ -1,4 +1,8 @@
-"""The settings of `sog_london`: what is trained and measured, its presets, and its options."""
+"""The settings of `sog_london`: what is trained and measured, its presets, and its options.
+
+They say which game is played and with which network training begins; both are made here, so that
+bad options are refused before anything runs.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Long games of Scotland Yard in a district of London, solved exactly from reveal to reveal.
 
 Whenever Mr X has shown himself all positions are common knowledge, and what follows from such a
-board is a game of its own. How much are they worth to him, by the rounds that are left?
+board is a game of its own. How much are they worth to him, by the moves that he has left? Early in
+a game there are few boards, all near the start; so those that can come up at every reveal are
+followed by themselves.
 """
 
 from __future__ import annotations
@@ -17,14 +19,14 @@ from rich.table import Table
 
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.progress import counter, progress
+from experiments.harness.progress import counter, progress, status
 from experiments.harness.runs import Run
 from jaxgames.registry import make
-from solvers.scotland_yard import solve_by_stages
-from solvers.scotland_yard.by_stages import Boards, BoardValues
+from jaxgames.scotland_yard.rules import ScotlandYard
+from solvers.scotland_yard import SomeBoards, solve_by_stages
+from solvers.scotland_yard.by_stages import BoardValues
 
-_DECIDED = 0.99  # a board is decided if its value is as far as this from 0; a win is worth 1
-_BAND = (10, 90)  # percentiles of the boards that the plot shows beside the mean
+_DECIDED = 0.99  # a board is decided if its value is farther than this from 0; a win is worth 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,12 @@ class Config:
     games: tuple[str, ...]  # of Scotland Yard, with reveals
     num_iterations: int = 400  # of PCFR+ on every board
     boards_at_once: int = 100
+
+    def __post_init__(self):
+        for name in self.games:
+            game = make(name)
+            if not isinstance(game, ScotlandYard) or not game.reveal_mask.any():
+                raise ValueError(f"games: {name!r} must be Scotland Yard with reveals")
 
 
 PRESETS = {
@@ -57,24 +65,19 @@ class Board:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """The boards of a game at one move of Mr X."""
+    """The boards of a game after some moves of Mr X."""
 
     game: str
-    moves: int  # that Mr X has made
-    rounds_left: int
-    boards: int
+    moves: int  # that Mr X has made; after 0 the beginning of the game is the only board
+    moves_left: int
+    boards: int  # that can be reached
     states: int  # public states up to the next reveal or the end, of all boards
-    mean: float  # value to Mr X, of all boards that can be reached alike
-    low: float  # percentile of the boards
-    high: float
-    won: float  # share of boards that Mr X wins for certain
-    lost: float
+    mean: float  # value to Mr X, of all boards alike
+    mean_common: float | None  # of those that can be reached at every reveal, if there are any
+    common: int  # how many these are
+    won: float  # share of boards that are worth more than 0.99
+    lost: float  # share of boards that are worth less than -0.99
     error: float  # the largest of a board
-
-    @property
-    def is_root(self) -> bool:
-        """Whether its one board is the beginning of the game."""
-        return self.moves == 0
 
 
 def compute(run: Run) -> list[Stage]:
@@ -83,27 +86,34 @@ def compute(run: Run) -> list[Stage]:
         stage
         for number, game in enumerate(run.config.games)
         for stage in run.kept(
-            f"game-{number}", Stage, functools.partial(_solved, run, game, f"boards-{number}")
+            f"game-{number}", Stage, functools.partial(_solved, run, game, number)
         )
     ]
 
 
-def _solved(run, game, prefix):
+def _solved(run, game, number):
     """The stages of a game."""
-    rules = make(game)
+    rules, title = make(game), f"game {number + 1} of {len(run.config.games)}"
     with contextlib.ExitStack() as shown:
+        listing = shown.enter_context(contextlib.ExitStack())
+        listing.enter_context(status(f"{title}: listing its boards"))
 
-        @functools.cache  # the bar begins when it is known how many boards there are
-        def count(of: int) -> Callable[[int], None]:
-            return counter(shown.enter_context(progress(game, of)))
+        @functools.cache  # the bar takes the place of the status when all boards are listed
+        def bar(total: int) -> Callable[[int], None]:
+            listing.close()
+            return counter(shown.enter_context(progress(title, total)))
 
-        def keep(boards: Boards, solve: Callable[[], BoardValues]) -> BoardValues:
+        def keep(boards: SomeBoards, solve: Callable[[], BoardValues]) -> BoardValues:
             def solved() -> Iterator[Board]:
                 for value, error in zip(*solve(), strict=True):
                     yield Board(value=float(value), error=float(error))
 
-            advance = count(boards.of)
-            kept = run.kept(f"{prefix}-{boards.moves}-{boards.first}", Board, solved)
+            advance = bar(boards.total)
+            kept = run.kept(f"boards-{number}-{boards.moves}-{boards.first}", Board, solved)
+            if len(kept) != boards.count:
+                raise ValueError(
+                    f"{run.out}: {len(kept)} values of {boards} were kept: use another --out"
+                )
             advance(boards.count)
             values, errors = zip(*map(dataclasses.astuple, kept), strict=True)
             return np.array(values), np.array(errors)
@@ -114,21 +124,32 @@ def _solved(run, game, prefix):
             boards_at_once=run.config.boards_at_once,
             keep=keep,
         ).stages
-    for stage in stages:
-        low, high = np.percentile(stage.values, _BAND)
+    places = [_places(stage.boards) for stage in stages]
+    always = set.intersection(*map(set, places[1:] or places))
+    for stage, own in zip(stages, places, strict=True):
+        common = np.array([place in always for place in own])
         yield Stage(
             game=game,
             moves=stage.moves,
-            rounds_left=rules.rounds - stage.moves,
+            moves_left=rules.rounds - stage.moves,
             boards=len(stage.values),
             states=stage.num_states,
             mean=float(stage.values.mean()),
-            low=float(low),
-            high=float(high),
+            mean_common=float(stage.values[common].mean()) if common.any() else None,
+            common=int(common.sum()),
             won=float((stage.values > _DECIDED).mean()),
             lost=float((stage.values < -_DECIDED).mean()),
             error=stage.error,
         )
+
+
+def _places(boards):
+    """Where everybody is and who moves next, for each of some boards."""
+    board = boards.board
+    where = np.concatenate(
+        [np.asarray(boards.possible), board.detectives, board.turn[:, None]], axis=1
+    )
+    return [tuple(row) for row in where.tolist()]
 
 
 def rows(config: Config, stages: Sequence[Stage]) -> Iterator[dict[str, object]]:
@@ -142,46 +163,41 @@ def of_game(stages: Sequence[Stage], game: str) -> list[Stage]:
 
 
 def numbers(config: Config, stages: Sequence[Stage]) -> Iterator[results.Number]:
-    """The values of the games, and the means of all boards by the rounds that are left."""
+    """The values of the games, and the means of all boards by the moves that are left."""
+    unit = "value to Mr X"
     for game in config.games:
-        own = of_game(stages, game)
-        bound = sum(stage.error for stage in own)
-        for stage in own:
-            if stage.is_root:
-                yield results.Number(name=f"value:{game}", value=stage.mean, unit="value to Mr X")
-                name = f"exploitability, at most:{game}"
-                yield results.Number(name=name, value=bound, unit="value to Mr X")
-            else:
-                name = f"mean of {stage.boards:,} boards, {stage.rounds_left} rounds left:{game}"
-                yield results.Number(name=name, value=stage.mean, unit="value to Mr X")
+        start, *boards = of_game(stages, game)
+        bound = start.error + sum(stage.error for stage in boards)
+        yield results.Number(name=f"{game}:value", value=start.mean, unit=unit)
+        yield results.Number(name=f"{game}:exploitability, at most", value=bound, unit=unit)
+        for stage in boards:
+            for boards_are, mean in (("reached", stage.mean), ("common", stage.mean_common)):
+                name = f"{game}:mean of the {boards_are} boards, {stage.moves_left} moves left"
+                if mean is not None:
+                    yield results.Number(name=name, value=mean, unit=unit)
 
 
 def draw(path: pathlib.Path, config: Config, stages: Sequence[Stage]) -> None:
-    """Mean values of boards by the rounds that are left, and where most of them lie."""
+    """Mean values of boards by the moves that Mr X has left."""
     with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
         panel = axes[0, 0]
         for number, game in enumerate(config.games):
-            boards = [stage for stage in of_game(stages, game) if not stage.is_root]
-            x = [stage.rounds_left for stage in boards]
-            colour, detectives = plots.colour(number), make(game).detectives
+            boards = of_game(stages, game)[1:]
+            x, rules = [stage.moves_left for stage in boards], make(game)
+            name = f"{rules.detectives} detective{'s' * (rules.detectives > 1)}"
+            look = dict(color=plots.colour(number), marker=plots.marker(number))
+            panel.plot(x, [stage.mean for stage in boards], label=f"{name}, all boards", **look)
+            if not boards[0].common:
+                continue
             panel.plot(
                 x,
-                [stage.mean for stage in boards],
-                label=f"mean of all boards, {detectives} detective{'s' * (detectives > 1)}",
-                color=colour,
-                marker=plots.marker(number),
-            )
-            panel.fill_between(
-                x,
-                [stage.low for stage in boards],
-                [stage.high for stage in boards],
-                color=colour,
-                alpha=0.15,
-                linewidth=0,
-                label=f"from the {_BAND[0]}th to the {_BAND[1]}th percentile",
+                [stage.mean_common for stage in boards],
+                label=f"{name}, the same {boards[0].common} boards",
+                linestyle="--",
+                **look,
             )
         panel.set(
-            xlabel="rounds left after Mr X has shown himself",
+            xlabel="moves that Mr X has left when he has shown himself",
             ylabel="value to Mr X",
             ylim=(-1.05, 1.05),
         )
@@ -189,7 +205,8 @@ def draw(path: pathlib.Path, config: Config, stages: Sequence[Stage]) -> None:
 
 def tables(config: Config, stages: Sequence[Stage]) -> Iterator[Table]:
     """The stages of each game."""
-    headings = ("Mr X's moves", "boards", "states", "mean value", "lost", "won", "largest error")
+    decided = f"below -{_DECIDED}", f"above {_DECIDED}"
+    headings = ("moves", "boards", "states", "mean", "of the common", *decided, "largest error")
     for game in config.games:
         lines = [
             (
@@ -197,6 +214,7 @@ def tables(config: Config, stages: Sequence[Stage]) -> Iterator[Table]:
                 f"{stage.boards:,}",
                 f"{stage.states:,}",
                 results.text(stage.mean),
+                "" if stage.mean_common is None else results.text(stage.mean_common),
                 f"{stage.lost:.0%}",
                 f"{stage.won:.0%}",
                 results.text(stage.error),
@@ -208,7 +226,7 @@ def tables(config: Config, stages: Sequence[Stage]) -> Iterator[Table]:
 
 COMMAND = Experiment(
     name="scotland_yard_stages",
-    shown="values of boards by the rounds that are left",
+    shown="values of boards by the moves that Mr X has left",
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
@@ -223,8 +241,11 @@ COMMAND = Experiment(
     numbers=numbers,
     tables=tables,
     measure=lambda config: (
-        "value to Mr X, where a win is worth 1, of games and of the boards at which he has just"
-        f" shown himself; {config.num_iterations} iterations of PCFR+ on every board; all boards"
-        " that can be reached count alike"
+        "value to Mr X, where a win is worth 1, of games, and of the boards at which he has just"
+        " shown himself by the moves that he has left, with"
+        f" {config.num_iterations} iterations of PCFR+ on every board. Means are of all boards that"
+        " can be reached then, and of those that can be reached at every reveal. The exploitability"
+        " of a game is at most the sum over its stages of the largest exploitability of a board"
+        " with later values given"
     ),
 )

@@ -6,6 +6,7 @@ few simulations as training goes on, in both roles. `sog_pimbot` measures the tr
 
 The paper's network is a multilayer perceptron. The preset `stations`, or `--network stations` with
 another one, trains ours instead, whose stations share their weights (`nets.station_network`).
+Settings, presets and options are in `london_settings`.
 """
 
 from __future__ import annotations

@@ -117,11 +117,9 @@ PRESETS = {
             Match(simulations=100, networks="earlier", opponents=(10, 100), games=40, batch=20),
         )
     ),
-    # with a network of 3 layers of 256 units, two cores make 0.8 searches a second with 400
-    # simulations (measured once by hand, at the root), so that a batch takes up to 20 minutes,
-    # which is what an interruption loses
+    # eight games as detectives take an hour and a half on a core: what an interruption loses
     "cpu_400": Config(matches=(Match(simulations=400, opponents=_MANY, games=48, batch=8),)),
-    # what the agent's own simulations are worth, against one opponent; `cpu` has 100 of them
+    # the agent's own simulations against one opponent, beside SoG(100,1) in the preset `cpu`
     "cpu_simulations": Config(
         matches=(
             *(
@@ -356,11 +354,13 @@ def _by_own_simulations(shares):
 def _draw_by_own_simulations(panel, config, shares, last):
     """One line, and the paper's number of the same match."""
     (opponent,) = {which[2] for which in shares}
+    mine = {which[1]: shares[which] for which in sorted(shares)}
+    threshold = f" from {100 * config.threshold:g}% on" if config.threshold else ""
     panel.errorbar(
-        [simulations for _, simulations, _ in shares],
-        [share.value for share in shares.values()],
-        error_bars([*shares.values()]),
-        label=f"SoG, after {last + config.start_steps:,} steps",
+        [*mine],
+        [share.value for share in mine.values()],
+        error_bars([*mine.values()]),
+        label=f"SoG{threshold}, after {last + config.start_steps:,} steps",
         color=plots.colour(0),
         marker=plots.marker(0),
         capsize=2,
@@ -454,7 +454,7 @@ def _batches(config):
 
 COMMAND = Experiment(
     name="sog_pimbot",
-    shown="games won against PimBot by its simulations",
+    shown="games won against PimBot by its or the agent's simulations",
     options=Options,
     configure=configure,
     presets=PRESETS,

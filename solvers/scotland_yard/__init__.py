@@ -20,7 +20,7 @@ from solvers.scotland_yard import (
     station_sets,
     tree,
 )
-from solvers.scotland_yard.by_stages import SolvedStages, Stage, solve_by_stages
+from solvers.scotland_yard.by_stages import SolvedStages, SomeBoards, Stage, solve_by_stages
 from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import (
     MatchAgent,
@@ -44,6 +44,7 @@ __all__ = [
     "PimBotAgent",
     "Position",
     "SolvedStages",
+    "SomeBoards",
     "Stage",
     "UniformAgent",
     "YardTables",

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from jaxgames.beliefs import NO_STATE, Listing, list_public_states
+from jaxgames.beliefs import list_public_states
 from jaxgames.beliefs.listing import MAX_STATES
 from jaxgames.scotland_yard.beliefs import NOT_SHOWING, ScotlandYardBeliefs, YardPublicState
 from solvers import cfr, evaluation
@@ -63,30 +63,31 @@ class SolvedStages:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Boards:
-    """Some boards of a stage, which are solved together."""
+class SomeBoards:
+    """Which boards of a game are solved together."""
 
     moves: int  # that Mr X has made
     first: int  # number of the first one in its stage
     count: int
-    of: int  # boards of all stages
+    total: int  # boards of all stages
 
 
 # values and errors [b] of boards, as in `Stage`
 BoardValues = tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]
-Keep = Callable[[Boards, Callable[[], BoardValues]], BoardValues]
 
 
-def _without_keeping(boards, solve):
+def _solved_now(boards: SomeBoards, solve: Callable[[], BoardValues]) -> BoardValues:
     return solve()
 
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """Some boards of a stage, and all public states up to the next one."""
+    """What is known of some boards of a stage, when their public states have been listed."""
 
-    listing: Listing
-    ends: Int[np.ndarray, " E"]  # which of them begin the next stage
+    end: int  # moves of Mr X at which the next stage begins
+    num_boards: int
+    num_states: int
+    ends: Int[np.ndarray, " E"]  # which of the states begin the next stage
     board: Int[np.ndarray, " E"]  # on which of its boards
 
 
@@ -96,7 +97,7 @@ def solve_by_stages(
     num_iterations: int = 400,
     boards_at_once: int = 100,
     max_states: int = MAX_STATES,
-    keep: Keep = _without_keeping,
+    keep: Callable[[SomeBoards, Callable[[], BoardValues]], BoardValues] = _solved_now,
 ) -> SolvedStages:
     """Solves Scotland Yard by predictive CFR+, the last stage first.
 
@@ -105,16 +106,23 @@ def solve_by_stages(
       num_iterations: on every board.
       boards_at_once: how many boards are listed and solved together, as many as memory allows.
       max_states: the most public states of boards that are listed together.
-      keep: gets boards, the last stage's first, and a function that solves them. It returns their
-        values, of that function or kept from before, and may show how far the work has come.
+      keep: is called for all boards, those of the last stage first, when it is known how many there
+        are. It gets which boards are next and a function that solves them, and returns their values
+        and errors: what that function returns, or what it returned before in the same game with the
+        same `num_iterations` and `boards_at_once`.
 
     Returns:
       The value, a bound of the exploitability, and the values of all boards that can be reached.
 
     Raises:
-      ValueError: `num_iterations` or `boards_at_once` is not positive, or there are more than
-        `max_states` public states.
+      ValueError: `game` is another one, `num_iterations` or `boards_at_once` is not positive, there
+        are more than `max_states` public states, or `keep` returns another number of values.
     """
+    if not isinstance(game, ScotlandYardBeliefs):
+        raise ValueError(
+            f"game={game!s:.80} is a {type(game).__name__}; allowed: Scotland Yard by beliefs, such"
+            " as make('scotland_yard(map=district)').belief_game()"
+        )
     for name, number in (("num_iterations", num_iterations), ("boards_at_once", boards_at_once)):
         if number < 1:
             raise ValueError(f"solve_by_stages: {name}={number} must be at least 1")
@@ -127,19 +135,23 @@ def solve_by_stages(
         boards = below
         if not len(boards.result):
             break
-    of = sum(len(boards.result) for _, boards, _ in listed)
+    total = sum(len(boards.result) for _, boards, _ in listed)
     stages: list[Stage] = []
     known = np.zeros(0)  # values of the boards of the stage below
     for begin, boards, parts in reversed(listed):
         # of Mr X's starts chance may draw one; on all later boards he is where he was seen
         stage_game = game.replace(deal=jnp.ones_like(game.deal)) if begin else game
-        count, solved = len(boards.result), []
-        for part, first in zip(parts, range(0, count, boards_at_once), strict=True):
-            some = Boards(moves=begin, first=first, count=min(boards_at_once, count - first), of=of)
-            solve = functools.partial(_solve_part, stage_game, part, known, num_iterations)
-            solved.append(keep(some, solve))
+        solved = []
+        for number, part in enumerate(parts):
+            first = number * boards_at_once
+            own = _slice(boards, first, boards_at_once)
+            solve = functools.partial(
+                _solve_part, stage_game, own, part, known, num_iterations, max_states
+            )
+            some = SomeBoards(moves=begin, first=first, count=part.num_boards, total=total)
+            solved.append(_checked(keep(some, solve), some))
         known, errors = (np.concatenate(each) for each in zip(*solved, strict=True))
-        num_states = sum(len(part.listing.parent) for part in parts)
+        num_states = sum(part.num_states for part in parts)
         stages.insert(
             0,
             Stage(moves=begin, boards=boards, values=known, errors=errors, num_states=num_states),
@@ -149,25 +161,31 @@ def solve_by_stages(
 
 def _list_stage(game, boards, end, boards_at_once, max_states):
     """The parts of a stage, and the boards, if any, that it leads to: those after `end` moves."""
-    is_end = functools.partial(_has_shown_himself, moves=end)
-    listings = [
-        list_public_states(
-            game,
-            roots=jax.tree.map(lambda leaf, b=begin: leaf[b : b + boards_at_once], boards),
-            is_end=is_end,
-            max_states=max_states,
-        )
-        for begin in range(0, len(boards.result), boards_at_once)
-    ]
-    states = [jax.tree.map(np.asarray, listing.state) for listing in listings]
-    ends = [np.flatnonzero(is_end(each)) for each in states]
-    reached = [
-        jax.tree.map(lambda leaf, e=e: leaf[e], each) for each, e in zip(states, ends, strict=True)
-    ]
+    counts, ends, reached = [], [], []
+    for first in range(0, len(boards.result), boards_at_once):
+        own = _slice(boards, first, boards_at_once)
+        listing = _list_boards(game, own, end, max_states)
+        states = jax.tree.map(np.asarray, listing.state)
+        ends.append(np.flatnonzero(_has_shown_himself(states, moves=end)))
+        reached.append(jax.tree.map(lambda leaf, e=ends[-1]: leaf[e], states))
+        counts.append((len(own.result), len(listing.parent)))
     below = _without_history(game, jax.tree.map(lambda *leaves: np.concatenate(leaves), *reached))
     first, board = _distinct(below)
-    parts = map(_Part, listings, ends, np.split(board, np.cumsum([len(e) for e in ends])[:-1]))
-    return list(parts), jax.tree.map(lambda leaf: leaf[first], below)
+    boards_of_ends = np.split(board, np.cumsum([len(e) for e in ends])[:-1])
+    parts = [
+        _Part(end, *count, *own) for count, *own in zip(counts, ends, boards_of_ends, strict=True)
+    ]
+    return parts, jax.tree.map(lambda leaf: leaf[first], below)
+
+
+def _slice(boards, first, count):
+    return jax.tree.map(lambda leaf: leaf[first : first + count], boards)
+
+
+def _list_boards(game, boards, end, max_states):
+    """All public states of boards up to the next stage, which begins after `end` moves."""
+    is_end = functools.partial(_has_shown_himself, moves=end)
+    return list_public_states(game, roots=boards, is_end=is_end, max_states=max_states)
 
 
 def _distinct(states):
@@ -189,24 +207,34 @@ def _without_history(game, states):
     moves to come, and the block of stations that was shown."""
     board = states.board
     left = game.game.rounds - board.moves  # moves of Mr X; detectives may have one more
-    tickets = np.minimum(board.tickets, left[:, None, None] + 1)
+    his = np.arange(board.tickets.shape[1]) == 0
+    tickets = np.minimum(board.tickets, (left[:, None] + ~his)[:, :, None])
     doubles = np.minimum(board.doubles, left // 2)
     return states.replace(
         board=board.replace(tickets=tickets, doubles=doubles), block=np.zeros_like(states.block)
     )
 
 
-def _solve_part(game, part, known, num_iterations):
-    """Values and errors of the roots of a part; `known` are those of the next stage's boards."""
-    listing = part.listing
-    end_values = np.zeros(len(listing.parent))
+def _solve_part(game, boards, part, known, num_iterations, max_states):
+    """Values and errors of some boards; `known` are those of the next stage's boards."""
+    listing = _list_boards(game, boards, part.end, max_states)
+    end_values = np.zeros(part.num_states)
     end_values[part.ends] = known[part.board]
     form = sequence_form_of_beliefs(game, listing, end_values=end_values)
     state = cfr.run(form, cfr.init(form), solver=cfr.pcfr_plus(), num_iterations=num_iterations)
     best = evaluation.root_best_response_values(form, cfr.average_policy(form, state))
-    roots = jax.tree.map(lambda leaf: leaf[np.asarray(listing.parent) == NO_STATE], listing.state)
     his, theirs = (
         np.bincount(np.nonzero(rows)[0], np.asarray(values, float), len(rows))
-        for rows, values in zip(jax.vmap(game.rows)(roots), best, strict=True)
+        for rows, values in zip(jax.vmap(game.rows)(boards), best, strict=True)
     )
     return (his - theirs) / 2, (his + theirs) / 2
+
+
+def _checked(solved, boards):
+    """What `keep` has returned, if it is of these boards."""
+    for what, numbers in zip(("values", "errors"), solved, strict=True):
+        if len(numbers) != boards.count:
+            raise ValueError(
+                f"keep has returned {len(numbers)} {what} for {boards.count} boards: {boards}"
+            )
+    return solved
