@@ -117,7 +117,7 @@ PRESETS = {
             Match(simulations=100, networks="earlier", opponents=(10, 100), games=40, batch=20),
         )
     ),
-    # eight games as detectives take an hour and a half on a core: what an interruption loses
+    # eight games as detectives take more than an hour on a core, which an interruption loses
     "cpu_400": Config(matches=(Match(simulations=400, opponents=_MANY, games=48, batch=8),)),
     # the agent's own simulations against one opponent, beside SoG(100,1) in the preset `cpu`
     "cpu_simulations": Config(
@@ -468,10 +468,9 @@ COMMAND = Experiment(
             "an hour on two cores: the networks of three steps of training, 40 games a point"
         ),
         "cpu_simulations": (
-            "two hours on two cores (an estimate): SoG(10,1), SoG(32,1) and SoG(400,1) against"
-            " PimBot(100)"
+            "two hours on two cores: SoG(10,1), SoG(32,1) and SoG(400,1) against PimBot(100)"
         ),
-        "cpu_400": "four to five hours on two cores (an estimate): SoG(400,1), 48 games a point",
+        "cpu_400": "nine hours on two cores (an estimate): SoG(400,1), 48 games a point",
         "large": "2,000 games a point, for accelerators",
     },
     batches=_batches,
