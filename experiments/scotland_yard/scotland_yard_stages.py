@@ -46,7 +46,8 @@ class Config:
 
 PRESETS = {
     "smoke": Config(games=("scotland_yard(map=glasses,rounds=3,reveals=2)",)),
-    "cpu": Config(
+    "cpu": Config(games=("scotland_yard(map=district,rounds=15,reveals=3/6/9/12)",)),
+    "large": Config(
         games=(
             "scotland_yard(map=district,rounds=24,reveals=3/6/9/12/15/18/21)",
             "scotland_yard(map=district,edition=district_two_detectives,rounds=6,reveals=2/4)",
@@ -230,9 +231,10 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": (
-            "an hour on one core (an estimate): 24 rounds with one detective and six with two, on"
-            " twenty stations"
+        "cpu": "20 minutes on one core (an estimate): 15 rounds with one detective",
+        "large": (
+            "an hour and a half on one core (an estimate): 24 rounds with one detective, and six"
+            " with two"
         ),
     },
     compute=compute,
