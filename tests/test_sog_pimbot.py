@@ -169,6 +169,15 @@ def test_the_slowest_games_are_kept_eight_by_eight():
     assert {match.side_by_side for match in MATCHES if match.simulations == 400} == {8}
 
 
+def test_a_number_that_was_chosen_while_games_were_played_is_said():
+    said = "lowered when 8 of them had been played"
+    assert [
+        name
+        for name, preset in sog_pimbot.PRESETS.items()
+        if said in "\n".join(sog_pimbot.deviations(preset))
+    ] == ["cpu_simulations"]
+
+
 def test_two_devices_share_the_games():
     assert not any(match.side_by_side % 2 for match in MATCHES)
 

@@ -436,6 +436,12 @@ def deviations(config: Config) -> list[str]:
             f" {max(PAPER):,} simulations)"
             for match in config.matches
         ),
+        *[
+            "SoG(400,1) was to play 48 games; for lack of time the number was lowered when 8 of"
+            " them had been played, as Mr X, of which 5 were won. The games of the record were"
+            " played in four processes of one core each; its seconds are the sum of theirs"
+        ]
+        * (config.matches == PRESETS["cpu_simulations"].matches),
         room_in_words(config.children, config.decision_shares),
         "the paper's numbers are read off Figure 5"
         if _published(config)
