@@ -1,9 +1,8 @@
 """Long games of Scotland Yard in a district of London, solved exactly from reveal to reveal.
 
 Whenever Mr X has shown himself all positions are common knowledge, and what follows from such a
-board is a game of its own. How much are they worth to him, by the moves that he has left? Early in
-a game there are few boards, all near the start; so those that can come up at every reveal are
-followed by themselves.
+board is a game of its own. How much are they worth to him, by the moves that he has left? The later
+a reveal, the more boards can be reached, and means are of all of them.
 """
 
 from __future__ import annotations
@@ -74,8 +73,6 @@ class Stage:
     boards: int  # that can be reached
     states: int  # public states up to the next reveal or the end, of all boards
     mean: float  # value to Mr X, of all boards alike
-    mean_common: float | None  # of those that can be reached at every reveal, if there are any
-    common: int  # how many these are
     won: float  # share of boards that are worth more than 0.99
     lost: float  # share of boards that are worth less than -0.99
     error: float  # the largest of a board
@@ -125,10 +122,7 @@ def _solved(run, game, number):
             boards_at_once=run.config.boards_at_once,
             keep=keep,
         ).stages
-    places = [_places(stage.boards) for stage in stages]
-    always = set.intersection(*map(set, places[1:] or places))
-    for stage, own in zip(stages, places, strict=True):
-        common = np.array([place in always for place in own])
+    for stage in stages:
         yield Stage(
             game=game,
             moves=stage.moves,
@@ -136,21 +130,10 @@ def _solved(run, game, number):
             boards=len(stage.values),
             states=stage.num_states,
             mean=float(stage.values.mean()),
-            mean_common=float(stage.values[common].mean()) if common.any() else None,
-            common=int(common.sum()),
             won=float((stage.values > _DECIDED).mean()),
             lost=float((stage.values < -_DECIDED).mean()),
             error=stage.error,
         )
-
-
-def _places(boards):
-    """Where everybody is and who moves next, for each of some boards."""
-    board = boards.board
-    where = np.concatenate(
-        [np.asarray(boards.possible), board.detectives, board.turn[:, None]], axis=1
-    )
-    return [tuple(row) for row in where.tolist()]
 
 
 def rows(config: Config, stages: Sequence[Stage]) -> Iterator[dict[str, object]]:
@@ -172,10 +155,8 @@ def numbers(config: Config, stages: Sequence[Stage]) -> Iterator[results.Number]
         yield results.Number(name=f"{game}:value", value=start.mean, unit=unit)
         yield results.Number(name=f"{game}:exploitability, at most", value=bound, unit=unit)
         for stage in boards:
-            for boards_are, mean in (("reached", stage.mean), ("common", stage.mean_common)):
-                name = f"{game}:mean of the {boards_are} boards, {stage.moves_left} moves left"
-                if mean is not None:
-                    yield results.Number(name=name, value=mean, unit=unit)
+            name = f"{game}:mean of the reached boards, {stage.moves_left} moves left"
+            yield results.Number(name=name, value=stage.mean, unit=unit)
 
 
 def draw(path: pathlib.Path, config: Config, stages: Sequence[Stage]) -> None:
@@ -186,16 +167,12 @@ def draw(path: pathlib.Path, config: Config, stages: Sequence[Stage]) -> None:
             boards = of_game(stages, game)[1:]
             x, rules = [stage.moves_left for stage in boards], make(game)
             name = f"{rules.detectives} detective{'s' * (rules.detectives > 1)}"
-            look = dict(color=plots.colour(number), marker=plots.marker(number))
-            panel.plot(x, [stage.mean for stage in boards], label=f"{name}, all boards", **look)
-            if not boards[0].common:
-                continue
             panel.plot(
                 x,
-                [stage.mean_common for stage in boards],
-                label=f"{name}, the same {boards[0].common} boards",
-                linestyle="--",
-                **look,
+                [stage.mean for stage in boards],
+                label=f"{name}, all boards",
+                color=plots.colour(number),
+                marker=plots.marker(number),
             )
         panel.set(
             xlabel="moves that Mr X has left when he has shown himself",
@@ -207,7 +184,7 @@ def draw(path: pathlib.Path, config: Config, stages: Sequence[Stage]) -> None:
 def tables(config: Config, stages: Sequence[Stage]) -> Iterator[Table]:
     """The stages of each game."""
     decided = f"below -{_DECIDED}", f"above {_DECIDED}"
-    headings = ("moves", "boards", "states", "mean", "of the common", *decided, "largest error")
+    headings = ("moves", "boards", "states", "mean", *decided, "largest error")
     for game in config.games:
         lines = [
             (
@@ -215,7 +192,6 @@ def tables(config: Config, stages: Sequence[Stage]) -> Iterator[Table]:
                 f"{stage.boards:,}",
                 f"{stage.states:,}",
                 results.text(stage.mean),
-                "" if stage.mean_common is None else results.text(stage.mean_common),
                 f"{stage.lost:.0%}",
                 f"{stage.won:.0%}",
                 results.text(stage.error),
@@ -231,7 +207,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "20 minutes on one core (an estimate): 15 rounds with one detective",
+        "cpu": "half an hour on one core: 15 rounds with one detective",
         "large": (
             "an hour and a half on one core (an estimate): 24 rounds with one detective, and six"
             " with two"
@@ -246,8 +222,7 @@ COMMAND = Experiment(
         "value to Mr X, where a win is worth 1, of games, and of the boards at which he has just"
         " shown himself by the moves that he has left, with"
         f" {config.num_iterations} iterations of PCFR+ on every board. Means are of all boards that"
-        " can be reached then, and of those that can be reached at every reveal. The exploitability"
-        " of a game is at most the sum over its stages of the largest exploitability of a board"
-        " with later values given"
+        " can be reached then. The exploitability of a game is at most the sum over its stages of"
+        " the largest exploitability of a board with later values given"
     ),
 )
