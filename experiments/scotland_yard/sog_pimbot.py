@@ -268,10 +268,13 @@ def both_roles(points: Sequence[Point]) -> dict[tuple[int, int, int], Share]:
     return shares_by(points, "step", "simulations", "opponent")
 
 
+def _threshold(config):
+    """What the agent's name says of a threshold, if it has one."""
+    return f" from {100 * config.threshold:g}% on" if config.threshold else ""
+
+
 def _name(config, step, simulations, last):
-    agent, steps = f"SoG({simulations},1)", step + config.start_steps
-    if config.threshold:
-        agent += f" from {100 * config.threshold:g}% on"
+    agent, steps = f"SoG({simulations},1){_threshold(config)}", step + config.start_steps
     return agent if step == last else f"{agent}, {f'{steps:,} steps' if steps else 'untrained'}"
 
 
@@ -355,12 +358,11 @@ def _draw_by_own_simulations(panel, config, shares, last):
     """One line, and the paper's number of the same match."""
     (opponent,) = {which[2] for which in shares}
     mine = {which[1]: shares[which] for which in sorted(shares)}
-    threshold = f" from {100 * config.threshold:g}% on" if config.threshold else ""
     panel.errorbar(
         [*mine],
         [share.value for share in mine.values()],
         error_bars([*mine.values()]),
-        label=f"SoG{threshold}, after {last + config.start_steps:,} steps",
+        label=f"SoG{_threshold(config)}, after {last + config.start_steps:,} steps",
         color=plots.colour(0),
         marker=plots.marker(0),
         capsize=2,
