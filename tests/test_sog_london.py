@@ -288,7 +288,7 @@ def test_all_settings_that_differ_are_named():
     assert "the network is ours" not in paper
 
 
-@pytest.mark.parametrize("name", ["smoke", "cpu", "stations", "gpu"])
+@pytest.mark.parametrize("name", ["smoke", "cpu", "stations", "curriculum", "gpu"])
 def test_the_learning_rate_falls_until_the_end_of_training(name):
     config = sog_london.PRESETS[name]
     assert config.learner.decay_steps == config.measured_at[-1] * config.updates

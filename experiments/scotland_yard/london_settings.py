@@ -89,6 +89,7 @@ _CPU = Config(
     games=32,
     batch=32,
 )
+_STATIONS_CPU = dataclasses.replace(_CPU, network="stations", late_starts=0.5, **_STATIONS)
 PRESETS = {
     "smoke": Config(
         game="scotland_yard(map=glasses,rounds=3)",
@@ -106,7 +107,15 @@ PRESETS = {
         batch=2,
     ),
     "cpu": _CPU,
-    "stations": dataclasses.replace(_CPU, network="stations", late_starts=0.5, **_STATIONS),
+    "stations": _STATIONS_CPU,
+    "curriculum": dataclasses.replace(
+        _STATIONS_CPU,
+        measured_at=(0, 120, 480),
+        learner=dataclasses.replace(_LEARNER, decay_steps=960),
+        opponents=(100,),
+        games=50,
+        batch=50,
+    ),
     "gpu": Config(
         measured_at=(0, 50, 150, 500),
         episodes=768,

@@ -328,6 +328,10 @@ COMMAND = Experiment(
             "an hour and a half on two cores: a network of ours, in which all stations share their"
             " weights, and half of the games of training begin after Mr X has shown himself"
         ),
+        "curriculum": (
+            "an hour and a half on one core, an estimate: the network of `stations`, trained for a"
+            " fifth as long, to compare a random start with that of a smaller map (--start)"
+        ),
         "gpu": (
             "half an hour on one GPU (an estimate), in larger batches; with --games_last its"
             " folder, without checkpoint/training, may go elsewhere, where --resume plays the games"
