@@ -188,6 +188,7 @@ def definition(folder):
     return path
 
 
+@pytest.mark.slow
 def test_a_duplicate_match_of_three_players(table, tmp_path):
     """Each client has each seat of each deal; clients that do the same win nothing in all."""
     for name in ("client_0", "client_1", "client_2"):

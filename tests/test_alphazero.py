@@ -108,6 +108,7 @@ def test_fewer_simulations_than_there_is_room_for():
     np.testing.assert_allclose(first.value, second.value, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_any_game_of_perfect_information_is_searched():
     """Our own tic-tac-toe after an opening, as a belief table, against pgx's."""
     table = belief_table(enumerate_game(Midgame()))
@@ -336,6 +337,7 @@ def test_bad_input():
             AlphaZero(alphazero_search.zero, **fields)
 
 
+@pytest.mark.slow
 def test_a_search_in_pieces_is_the_whole_search():
     settings = AlphaZero(alphazero_search.zero, simulations=32, noise=0.25)
     agent, root = AlphaZeroAgent(settings=settings), GAME.root()

@@ -53,9 +53,8 @@ def test_a_core_takes_a_few_boards_at_a_time(monkeypatch):
     chex.assert_trees_all_close(found("1"), found("2"), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "planes"), [("gardner_chess", 49), pytest.param("chess", 73, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "planes"), [("gardner_chess", 49), ("chess", 73)])
 def test_moves_are_from_squares_with_pieces(name, planes):
     """A network whose planes say whether a cell has a piece of the mover, which pgx's first six
     channels do, finds one where every legal move begins, and nowhere else."""

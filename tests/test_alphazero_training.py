@@ -73,6 +73,7 @@ LINES = [[*range(i, i + 3)] for i in (0, 3, 6)] + [[i, i + 3, i + 6] for i in ra
 LINES += [[0, 4, 8], [2, 4, 6]]
 
 
+@pytest.mark.slow
 def test_games_that_go_on_teach_what_the_rules_say():
     """From the boards in the examples: games one after the other, none of them cut, with the
     payoffs that their last boards have."""

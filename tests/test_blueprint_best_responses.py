@@ -102,7 +102,8 @@ def test_best_responses_go_through_all_turns(player):
     assert_close(flop_values(player), by_hand(player, every, 0))
 
 
-@pytest.mark.parametrize("player", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("player", [0, 1])
 def test_responses_from_the_turn_on(player):
     """At each round on a flop: hand by hand on some turns; over all turns it is no better than the
     best response, and on each turn no worse than the policy itself."""

@@ -87,13 +87,8 @@ def test_options_of_blueprint_limit(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "solver",
-    [
-        blueprint_training.LINEAR_CFR,
-        pytest.param(blueprint_training.CFR_BR, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [blueprint_training.LINEAR_CFR, blueprint_training.CFR_BR])
 def test_pieces_of_training_do_not_change_it(solver, monkeypatch):
     """To the bit, with 40 iterations at once or in pieces that end within blocks of 32. The first
     seven have up to 523 groups, later ones up to 535; with another room sums are rounded in another
@@ -204,6 +199,7 @@ class ForgetfulRun(Run):
         return compute()
 
 
+@pytest.mark.slow
 def test_play_before_the_flop_is_chosen_on_the_other_half(tmp_path, monkeypatch):
     """On all flops it is chosen on all of them, and there is no error."""
     blueprint, _ = blueprint_of(1)

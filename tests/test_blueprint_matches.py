@@ -191,6 +191,7 @@ def test_blueprints_know_their_buckets(kept, tmp_path):
     np.testing.assert_array_equal(found.buckets.tables[1], table)
 
 
+@pytest.mark.slow
 def test_blueprints_know_on_which_board_strengths_were_taken(tmp_path, monkeypatch):
     """Buckets are those of the last street's cards here."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -311,6 +312,7 @@ def interrupted_match(words, monkeypatch):
         assert cli.main(words) == 130
 
 
+@pytest.mark.slow
 def test_a_match_goes_on_after_ctrl_c(kept, pieces, tmp_path, monkeypatch):
     """To the same file of boards, whose means and errors are those on record; no piece is played
     twice."""
@@ -334,6 +336,7 @@ def test_a_match_goes_on_after_ctrl_c(kept, pieces, tmp_path, monkeypatch):
         assert number.value - number.low == pytest.approx(2 * error, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_match_does_not_go_on_with_another_blueprint(kept, pieces, tmp_path, monkeypatch, capsys):
     """In the same folder; with the first one again it does."""
     folder, abstraction, policy = kept

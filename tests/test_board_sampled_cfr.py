@@ -54,7 +54,8 @@ def as_accelerators():
         yield
 
 
-@pytest.mark.parametrize("groups", [600, pytest.param(1176, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [600, 1176])
 def test_iterations_of_accelerators_equal_those_hand_by_hand(groups, as_accelerators):
     check_iterations(groups)
 
@@ -179,6 +180,7 @@ def test_minimizers_with_other_policies_are_refused():
         )
 
 
+@pytest.mark.slow
 def test_the_numpy_version_of_the_benchmark_makes_the_same_iteration():
     """One iteration from random tables; later ones drift apart where regrets are near 0."""
     game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))

@@ -141,6 +141,7 @@ def stakes_met(walk, num_deals):
     return np.unique(stakes[~np.isnan(stakes)])
 
 
+@pytest.mark.slow
 def test_exploration_constants_of_limit_holdem():
     """Published: from 10 to 24 big blinds, where C is 24 (Heinrich and Silver 2015, section 4.2).
     Two streets of ten chips a bet, by hand: 15 of at most 160 chips before the flop; 20 to 80 and
@@ -209,6 +210,7 @@ def nash_conv(batch, episodes, key=0):
     )
 
 
+@pytest.mark.slow
 def test_batches_learn_as_single_episodes_do():
     """NashConv of Smooth UCT in Leduc after 65,536 episodes."""
     found = [nash_conv(batch, 2**16) for batch in (1, 64)]
@@ -278,6 +280,7 @@ def random_rows(walk, seed):
     return jnp.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9), jnp.float32)
 
 
+@pytest.mark.slow
 def test_policies_in_the_layout_of_blueprints(monkeypatch):
     """Of seven rounds on the flop four at once, so that one is missing in the second chunk."""
     monkeypatch.setattr(bucket_game, "_CHUNK", 4)
@@ -295,6 +298,7 @@ def test_policies_in_the_layout_of_blueprints(monkeypatch):
         np.testing.assert_array_equal(found[node][bucket], row[:actions])
 
 
+@pytest.mark.slow
 def test_what_is_won_is_what_all_hands_win():
     """Hands that are drawn on random boards, against all pairs of hands on them."""
     game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
@@ -330,6 +334,7 @@ def test_cards_are_different_and_equally_likely():
         assert ((counts - 50_000 / 52) ** 2).sum() / (50_000 / 52) < 100  # chi^2, 51 degrees
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("players", [2, 3])
 def test_deals_are_those_of_single_hands(players):
     """The buckets of all players' hands among those of all hands, and who is stronger."""

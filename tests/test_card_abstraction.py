@@ -80,10 +80,8 @@ def test_expected_strengths_before_the_flop():
         np.testing.assert_allclose(found, expected[:, power - 1], atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("num_cards", "last", "rows"),
-    [(2, 3, (0, 91)), pytest.param(4, 5, (1_000, 16_431), marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_cards", "last", "rows"), [(2, 3, (0, 91)), (4, 5, (1_000, 16_431))])
 def test_expected_strengths_on_boards(num_cards, last, rows):
     """Beside all ways to complete some boards, ranked one by one."""
     ranked = jax.jit(lambda board: showdown_equity(rank_hands(board), jnp.ones(NUM_HANDS)))

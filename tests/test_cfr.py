@@ -85,6 +85,7 @@ def test_policies_are_those_of_plain_code(solver, alternating):
         assert_policies_close(cfr.average_policy(form_of(name), state), average, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random(seed=6,players=3)", "random(seed=10,players=1)"])
 def test_three_players_and_one_are_those_of_plain_code(name):
     state = solve(form_of(name), cfr.dcfr(), 7)
@@ -364,6 +365,7 @@ def test_batch_over_payoffs_and_warm_starts(num_parts, monkeypatch):
     assert_batch_is_loop(of_payoffs, returns, policies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("payoffs_first", "in_parts"), [(True, False), (False, False), (True, True)]
 )

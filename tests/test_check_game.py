@@ -23,7 +23,14 @@ VARIANTS = [
 ]
 
 
-LONG = {"scotland_yard", "hunl", "limit_holdem", "nlfh", *VARIANTS[1:]}  # others are like them
+LONG = {
+    "poker",
+    "scotland_yard",
+    "hunl",
+    "limit_holdem",
+    "nlfh",
+    *VARIANTS[1:],
+}  # others are like them
 NAMES = [
     pytest.param(name, marks=pytest.mark.slow) if name in LONG else name
     for name in (*jaxgames.registered(), *VARIANTS)

@@ -43,11 +43,11 @@ def compiled(name):
     return tree, table, list_public_states(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "heads"),
-    [("coin_toss", 0.25), pytest.param("coin_toss(swapped=true)", 0.75, marks=pytest.mark.slow)],
+    ("name", "heads"), [("coin_toss", 0.25), ("coin_toss(swapped=true)", 0.75)]
 )
-@pytest.mark.parametrize("before", [pytest.param((0.5, 0.5), marks=pytest.mark.slow), (0.9, 0.1)])
+@pytest.mark.parametrize("before", [(0.5, 0.5), (0.9, 0.1)])
 def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     """Whatever player 0 was thought to play: it may opt out for what selling pays."""
     _, table, _ = compiled(name)
@@ -204,6 +204,7 @@ def test_long_games_do_not_use_up_the_reach(exponent):
     assert np.abs(problem.opt_out[0]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_later_actions_on_the_path_count_as_certain():
     """Only the first action was this search's: a pass, which a bet of the other player follows."""
     _, table, _ = compiled("kuhn_poker")

@@ -27,7 +27,15 @@ def by_jax(inputs, kernel):
     [("float32", "cpu"), ("float32", "accelerator"), *(("bfloat16", each) for each in DEVICES)],
     indirect=["device"],
 )
-@pytest.mark.parametrize("size", [(1, 1), (3, 3), (5, 3), (3, 7), (15, 1)])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (1, 1),
+        (3, 3),
+        *(pytest.param(size, marks=pytest.mark.slow) for size in ((5, 3), (3, 7))),
+        (15, 1),
+    ],
+)
 @pytest.mark.usefixtures("device")
 def test_values_and_gradients_are_those_of_jax(size, dtype):
     keys = jax.random.split(jax.random.key(0), 3)

@@ -244,6 +244,7 @@ def test_programs_are_the_same_as_without_the_decorator(name):
         assert text(function) != off
 
 
+@pytest.mark.slow
 def test_search_is_the_same_program_as_without_the_decorator():
     def text(search):
         run = jax.jit(lambda key: search(TABLE, None, key, problem=problem(), settings=SETTINGS))

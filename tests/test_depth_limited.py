@@ -120,8 +120,9 @@ def test_one_value_is_not_enough():
     assert evaluation.best_response_value(public, composed)[1] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize("name", ["kuhn_poker", pytest.param(TINY_LEDUC, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["kuhn_poker", TINY_LEDUC])
 def test_another_value_is_never_better_for_the_player_without_choice(name, player):
     tree, *_ = game(name)
     blueprint = tuple(random_strategies(tree, p, 1, seed=p)[0] for p in range(2))
@@ -200,6 +201,7 @@ def generate(name, choices, *, weaken=False, blueprint=None):
     return subgame, paths, strategies, values, embed(subgame, policy, blueprint)
 
 
+@pytest.mark.slow
 def test_self_generated_strategies_recover_the_equilibrium_of_rps_plus():
     subgame, _, strategies, values, composed = generate("rps_plus", (1, 6))
     np.testing.assert_allclose(composed[0], [[0.4, 0.4, 0.2]], atol=0.003)
@@ -225,6 +227,7 @@ def test_self_generated_strategies_in_leduc():
     assert exploitabilities[1] < 0.02 * exploitabilities[0] < 0.02
 
 
+@pytest.mark.slow
 def test_weakened_strategies_do_no_better_than_the_blueprint():
     """In information states at leaves, against the other's blueprint. Strategies that were not
     better keep their values."""
@@ -308,8 +311,9 @@ def least(public, policy, player):
     return -float(evaluation.best_response_value(public, policy)[1 - player])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
-@pytest.mark.parametrize("player", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.parametrize("player", [0, 1])
 def test_safe_resolving_is_no_worse_than_the_blueprint(player, constraint):
     """It is no worse than the blueprint (Burch, Johanson and Bowling 2014), good or bad; behind the
     first round of an equilibrium it recovers the equilibrium."""
@@ -349,6 +353,7 @@ def test_opt_out_values_at_leaves_are_best_response_values(player):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("player", [0, 1])
 def test_opt_out_values_inside_a_subgame_are_best_response_values(player):
     """In the whole game, whose rest is played by the strategies at the leaves."""

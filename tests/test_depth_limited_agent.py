@@ -114,9 +114,8 @@ def to_the_end(tree, root):
     return []
 
 
-@pytest.mark.parametrize(
-    "constraint", ["resolve", pytest.param("maxmargin", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
 def test_a_bet_outside_of_the_abstraction_is_answered_by_solving_again(constraint):
     game, blueprint, known = kuhn_with_a_bet()
     offered = tuple(rows[None] for rows in blueprint)

@@ -115,6 +115,7 @@ def test_concepts_show_the_message_of_debug_mode():
     assert [printed(program)] == blocks("docs/concepts.md", "text")
 
 
+@pytest.mark.slow
 def test_leaves_are_valued_by_hand():
     """All of Kuhn poker is in the tree, where the first player loses 1/18."""
     program, _ = blocks("docs/concepts.md")
@@ -138,6 +139,7 @@ def test_a_search_as_with_mctx():
     assert sum(map(float, visits)) == pytest.approx(50)
 
 
+@pytest.mark.slow
 def test_guide_to_subgames():
     """Leduc's value is -0.0856; re-solving guarantees less than that, but more than before."""
     (program,) = blocks("docs/guides/solve_a_subgame.md")
@@ -190,11 +192,13 @@ def test_guide_to_devices():
     assert "examples from" in printed(program)
 
 
+@pytest.mark.slow
 def test_program_of_student_of_games():
     program, *_ = blocks("docs/student_of_games.md")
     assert printed(program).count("[") == 4  # three actions
 
 
+@pytest.mark.slow
 def test_program_of_the_districts():
     _, program, _ = blocks("docs/student_of_games.md")
     assert 0 <= last_number(printed(program)) < 0.005

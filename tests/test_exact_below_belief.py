@@ -107,10 +107,8 @@ def values_at_equilibrium(name, *, num_iterations):
     return worth(values_below), worth(values)
 
 
-@pytest.mark.parametrize(
-    ("name", "rounding"),
-    [("kuhn_poker", 1e-6), pytest.param("uneven", 3e-6, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rounding"), [("kuhn_poker", 1e-6), ("uneven", 3e-6)])
 def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns(name, rounding):
     solved, truth = values_at_equilibrium(name, num_iterations=1000)
     np.testing.assert_allclose(solved, truth, atol=1e-3)
@@ -124,6 +122,7 @@ def test_the_rest_of_an_equilibrium_in_leduc():
     np.testing.assert_allclose(solved, truth, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_nothing_that_is_not_reached_is_solved():
     table, states = listed("kuhn_poker")
     settings = Whole(max_nodes=states.num_inner, num_iterations=2)

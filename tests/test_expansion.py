@@ -83,7 +83,8 @@ def successor(tree):
     return np.asarray(endgame()[0].successors)[above, tree.child]
 
 
-@pytest.mark.parametrize("expand", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("expand", [1, 2])
 def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
     """The root has all from the start (Schmid et al. 2023: the initial tree)."""
     tree, count = first_tree(expand=expand), int(first_tree(expand=expand).count)
@@ -105,6 +106,7 @@ def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
     assert not tree.visits_at(jnp.int32(0))[0].any()
 
 
+@pytest.mark.slow
 def test_nodes_are_children_that_were_added():
     table, _ = endgame()
     tree = first_tree(expand=None)
@@ -202,10 +204,8 @@ def test_as_many_as_there_are_is_all():
     chex.assert_trees_all_close(*visits)
 
 
-@pytest.mark.parametrize(
-    ("expand", "asks"),
-    [(1, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, 2), (None, CELLS)))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("expand", "asks"), [(1, 1), (2, 2), (None, CELLS)])
 def test_the_evaluator_is_asked_where_a_tree_grows_only(expand, asks):
     """It says the same there as if it were asked again, and nothing is removed."""
     table, _ = endgame()
@@ -308,10 +308,8 @@ def expected_choices(value, prior, visits, average, under_way, exploration, shar
     return share * average / average.sum(axis=-1, keepdims=True) + (1 - share) * puct
 
 
-@pytest.mark.parametrize(
-    ("changes", "losses"),
-    [pytest.param({}, 0, marks=pytest.mark.slow), ({"exploration": 3.0}, 2)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("changes", "losses"), [({}, 0), ({"exploration": 3.0}, 2)])
 def test_half_of_the_simulations_follow_puct_and_half_the_average_policy(changes, losses):
     """In Kuhn poker, at an information state with random statistics, by the paper's formula."""
     cases, keys, share = 60, 400, 0.5

@@ -219,10 +219,8 @@ def test_no_code_of_one_platform_is_called(name, platform):
     assert called == 0, f"{name} for {platform} calls {called} functions that others may lack"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] * n.startswith("training")) for n in PROGRAMS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_no_operation_is_for_one_solve_or_node(name):
     """At twice the size the program is as long: operations treat all of a batch, or of a tree."""
     once, twice = (counted(name, "cuda", size) for size in (1, 2))

@@ -214,6 +214,7 @@ def test_sampling_needs_more_than_a_sequence_form():
         solvers.solve(form, "outcome_sampling", num_iterations=1)
 
 
+@pytest.mark.slow
 def test_search_begins_at_the_root_of_a_game_in_any_form():
     game, key = make("kuhn_poker"), jax.random.key(0)
     forms = ("kuhn_poker", game, enumerate_game(game), belief_table(game))
@@ -244,6 +245,7 @@ def test_games_with_beliefs_of_their_own_are_searched_by_them():
     assert whole.settings.expand is None
 
 
+@pytest.mark.slow
 def test_games_of_perfect_information_are_searched_as_in_the_paper():
     """Without a table, child by child."""
     key = jax.random.key(0)
@@ -301,6 +303,7 @@ def test_agents_are_measured_and_printed(agent):
     chex.assert_shape(agent.play(deals=4), (4, 2))
 
 
+@pytest.mark.slow
 def test_agents_act(agent):
     mind = agent.new_game(0)
     mind, action, policy = agent.act(jax.random.key(0), mind, 1)

@@ -77,7 +77,7 @@ def test_names_are_shown():
     [
         "kuhn_poker",
         "kuhn_poker(players=3)",
-        "leduc_poker",
+        pytest.param("leduc_poker", marks=pytest.mark.slow),
         "liars_dice(numdice=1,dice_sides=3)",
         "tiny_hanabi",
     ],
@@ -134,6 +134,7 @@ def test_a_game_may_be_a_single_node():
     assert (tree.num_histories, tree.returns.tolist()) == (1, [[2, 3]])
 
 
+@pytest.mark.slow
 def test_truncation_is_refused_with_its_line():
     """No proper beginning of the file is a file; the message names its last line."""
     # cut between words only: half a number may be a number

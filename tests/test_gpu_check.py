@@ -216,6 +216,7 @@ def part_in_a_process(out, program=ENDLESS):
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_what_another_call_goes_on_with(number, tmp_path):
     process = part_in_a_process(tmp_path)
@@ -286,6 +287,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(gpu_check, "ITEMS", items)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("name", ["gpu_check", "gpu-check"])
 def test_the_command_on_a_machine_without_accelerator(name, tmp_path, capfd, monkeypatch):

@@ -206,6 +206,7 @@ def test_both_generate_strategies():
 ALONE = [pytest.param((player,), marks=pytest.mark.slow) for player in (FIRST, SECOND)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choosers", [*ALONE, (FIRST, SECOND)])
 def test_weakened_strategies_do_not_beat_the_blueprint(choosers):
     """Against the opponent's blueprint, no best response on the street does better with them."""
@@ -236,6 +237,7 @@ def test_weakened_strategies_do_not_beat_the_blueprint(choosers):
         assert weak == pytest.approx(least, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_solving_below_a_leaf_keeps_the_promise():
     """The opponent's best response gains no more than the opt-out values."""
     leaf = int(cut().leaves[0])
@@ -275,6 +277,7 @@ def test_promises_are_the_values_of_the_leaf():
 BET, CALL = 2, 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", [(1, CHOICES), (CHOICES, 2)])
 @pytest.mark.parametrize(("action", "opponent"), [(BET, FIRST), (CALL, FIRST), (CALL, SECOND)])
 def test_promises_at_leaves_add_up_to_opt_out_values(action, opponent, choices):

@@ -147,6 +147,7 @@ def exchanges(tree, isomorphism):
     return suits_that_keep(tree.deck) if isomorphism else [(0, 1, 2, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "showdowns", "isomorphism"), CASES)
 def test_values_are_those_of_explicit_trees_and_openspiel(name, showdowns, isomorphism):
     """For random policies, and for the average of fifty iterations of CFR+."""

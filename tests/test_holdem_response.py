@@ -114,6 +114,7 @@ def test_any_two_cards_are_drawn_equally_often():
     np.testing.assert_array_equal(counts, 200)
 
 
+@pytest.mark.slow
 def test_cards_are_dealt_as_by_the_rules():
     """Round by round, every card equally often, none of them twice."""
     game = holdem_opponents.StrengthPoker(**make("limit_holdem").parameters())

@@ -33,9 +33,8 @@ def solved(tree, iterations, solver=None):
     return HoldemSolution(tree, cfr.average_policy(tree.sequence_form, state))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "river")) for n in SPOTS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPOTS)
 def test_another_solver(name):
     spot = SPOTS[name]
     solution = solved(holdem_tree(spot.cards, spot.ranges, spot.betting), spot.iterations)

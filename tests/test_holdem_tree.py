@@ -44,8 +44,8 @@ SUBGAMES = {
     [
         ("river", "ranks", True),
         ("river", "products", True),
-        ("turn", "ranks", True),
-        ("paired turn", "ranks", True),
+        pytest.param("turn", "ranks", True, marks=pytest.mark.slow),
+        pytest.param("paired turn", "ranks", True, marks=pytest.mark.slow),
         pytest.param("paired turn", "products", False, marks=pytest.mark.slow),
         pytest.param("turn of one suit", "ranks", False, marks=pytest.mark.slow),
         pytest.param("turn of one suit", "products", True, marks=pytest.mark.slow),

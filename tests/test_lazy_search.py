@@ -187,6 +187,7 @@ def compare(tree, place, plain):
         compare(tree, child, other)
 
 
+@pytest.mark.slow
 def test_a_search_starts_where_its_path_ends():
     """In a batch with different paths."""
     game, params, _ = subject("tic_tac_toe")

@@ -31,7 +31,10 @@ VALUES = {
     "rps_plus": 0.0,
     "coin_toss": 0.0,
 }
-SLOW = {"liars_dice(sides=3)", "liars_dice(sides=5)"}
+SLOW = {
+    "leduc_poker(suit_isomorphism=true)",
+    *(f"liars_dice(sides={sides})" for sides in (3, 4, 5)),
+}
 
 
 @pytest.mark.parametrize(

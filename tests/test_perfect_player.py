@@ -56,9 +56,8 @@ def test_its_moves_are_best_and_all_of_these_are_drawn(game, perfect):
         assert {*drawn[:, here].tolist()} == {*np.flatnonzero(best[here]).tolist()}
 
 
-@pytest.mark.parametrize(
-    "opponent", ["itself", "random", pytest.param("search", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("opponent", ["itself", "random", "search"])
 def test_as_the_first_player_it_always_wins(game, perfect, opponent):
     """And as the second it loses to itself alone, who begins in the centre."""
     agents = {"random": AlphaZeroAgent(), "search": SEARCH}

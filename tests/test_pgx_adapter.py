@@ -19,6 +19,7 @@ def tic_tac_toe():
     return make("pgx:tic_tac_toe")
 
 
+@pytest.mark.slow
 def test_tic_tac_toe_keeps_the_contract(tic_tac_toe):
     assert str(tic_tac_toe) == "pgx:tic_tac_toe"
     check_game(tic_tac_toe, num_playouts=16)

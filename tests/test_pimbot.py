@@ -423,6 +423,7 @@ class Begun(Exception):
     """A playout has begun."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mr_x", "epsilon"), [(True, 0.1), (False, 0.2)])
 def test_random_moves_of_playouts_by_who_searches(monkeypatch, mr_x, epsilon):
     """As in the literature, unless the settings say otherwise."""
@@ -443,6 +444,7 @@ def test_random_moves_of_playouts_by_who_searches(monkeypatch, mr_x, epsilon):
 # Matches
 
 
+@pytest.mark.slow
 def test_matches():
     """Every game is legal, ends by the rules, and is the same alone as beside others."""
     game, tables = toy()
@@ -456,6 +458,7 @@ def test_matches():
         np.testing.assert_array_equal(one, jnp.flip(other))
 
 
+@pytest.mark.slow
 def test_agents_search_where_mr_x_may_be():
     """Wherever a detective can catch him, and his station is known, PimBot does."""
     game, tables = toy()

@@ -194,6 +194,7 @@ def play(options):
     play_agent.main(arguments, command="")
 
 
+@pytest.mark.slow
 def test_a_person_plays_against_pimbot(monkeypatch, capsys):
     """As detectives the person sees of Mr X's moves the tickets alone."""
     monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))

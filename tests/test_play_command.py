@@ -43,6 +43,7 @@ def typed(monkeypatch, text):
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
+@pytest.mark.slow
 def test_person_plays_games_to_their_end(folder, monkeypatch, capsys):
     typed(monkeypatch, "what?\n" + "b\nPASS\n1\n0\n" * 5)
     run("kuhn_poker --agent DIR --games 4 --seed 3", folder)

@@ -274,6 +274,7 @@ def test_sizes_drawn_for_a_hand():
     }
 
 
+@pytest.mark.slow
 def test_pictures():
     game = hunl()
     state = game.init()

@@ -120,6 +120,7 @@ def which_calls(log):
     return np.where(same.any(axis=-1), same.argmax(axis=-1), -1)
 
 
+@pytest.mark.slow
 def test_every_query_is_a_call_with_the_beliefs_of_its_time():
     _, calls = stepped()
     log = logged()

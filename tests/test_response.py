@@ -97,6 +97,7 @@ def shares_of_the_best(name, policies, settings, *, belief=None):
     return won / best_values(name, policies).sum()
 
 
+@pytest.mark.slow
 def test_search_alone_finds_the_best_response_in_kuhn():
     policies = policies_by_card()
     assert shares_of_the_best(KUHN, policies, SETTINGS) == pytest.approx(1, abs=0.005)
@@ -169,6 +170,7 @@ def test_the_network_leads_the_search():
     assert values <= {0.5, 1.0, -1.0}
 
 
+@pytest.mark.slow
 def test_games_against_the_opponent_are_worth_what_they_should_be():
     source, _, tree = compiled(KUHN)
     policies = policies_by_card()

@@ -202,6 +202,7 @@ def test_dqn_finds_the_best_response(compiled_game):
     assert won == pytest.approx(best, abs=0.02)
 
 
+@pytest.mark.slow
 def test_what_is_seen_by_rules_is_what_is_compiled():
     here, (mine, _) = environment("kuhn_poker"), nodes_of_kuhn()
     by_its_rules = rules_environment(KUHN, num_states=16)
@@ -212,9 +213,8 @@ def test_what_is_seen_by_rules_is_what_is_compiled():
     assert by_its_rules.num_features == here.num_features
 
 
-@pytest.mark.parametrize(
-    "algorithm", [*(pytest.param(a, marks=pytest.mark.slow) for a in ("a2c", "dqn")), "q_learning"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["a2c", "dqn", "q_learning"])
 def test_games_too_large_to_list(algorithm):
     """In limit hold'em: learners step, ask only for legal actions, and say what cannot be had."""
     game = make("limit_holdem")

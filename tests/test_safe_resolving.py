@@ -138,7 +138,8 @@ def subgame_reach(policy, root):
     return tuple(reaches)
 
 
-@pytest.mark.parametrize("resolver", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("resolver", [0, 1])
 def test_maxmargin_is_the_best_of_least_margins(resolver):
     """The gadget's value is the least margin, and no other policy has a larger least margin."""
     other, policy = 1 - resolver, random_policy(1)
@@ -347,6 +348,7 @@ def test_rivers_resolved_safely_are_not_more_exploitable(resolver):
     assert exploited[False] > before + 5e-3
 
 
+@pytest.mark.slow
 def test_boards_of_one_shape_are_solved_side_by_side():
     spot = rivers()
     together = jax.vmap(lambda *problem: solve(*problem, 30))(spot.public, spot.reach)

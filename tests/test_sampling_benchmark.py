@@ -51,6 +51,7 @@ def test_openspiel_works_on_all_cores():
     assert 2000 <= measured.work(2000) < 2000 + 4 * len(measured.processes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["outcome sampling", "external sampling", "IS-MCTS"])
 def test_both_programs_do_the_same_work(algorithm):
     """Two cards are dealt in Kuhn, and a line of play has one end; a search 1,000 simulations."""

@@ -294,6 +294,7 @@ def test_up_is_down_transposed():
     assert_transposed(walk(FULL).public, walk(FULL).states)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_x64")
 def test_pairs_follow_the_maps():
     states = walk(FULL)

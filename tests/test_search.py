@@ -79,6 +79,7 @@ def test_a_full_tree_is_plain_cfr(name):
             assert not policies[~acts].any()
 
 
+@pytest.mark.slow
 def test_tables_of_a_tree_are_as_large_as_each_player_needs():
     table, search = search_of("uneven", SETTINGS)
     batch = jax.eval_shape(search, jax.random.split(jax.random.key(0), 2))
@@ -186,6 +187,7 @@ def stepped_forest(name, *, batch, steps):
     return table, run()
 
 
+@pytest.mark.slow
 def test_children_are_leaves_terminals_or_nodes():
     """Each at a place of its own, where its state and its parent are."""
     table, state = leduc_forest()
@@ -380,14 +382,14 @@ def test_a_path_too_long():
         growing_tree_cfr.search(table, None, jax.random.key(0), problem=problem, settings=SETTINGS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("leduc_poker", marks=pytest.mark.slow),
+        "leduc_poker",
         "uneven",  # one player has more rows and actions
-        # rows change their numbers
-        pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
-        pytest.param("scotland_yard(map=glasses,rounds=2)", marks=pytest.mark.slow),
+        "goofspiel(cards=3)",  # rows change their numbers
+        "scotland_yard(map=glasses,rounds=2)",
     ],
 )
 def test_accelerators_build_the_same_trees(name, monkeypatch):
@@ -407,6 +409,7 @@ def test_accelerators_build_the_same_trees(name, monkeypatch):
     chex.assert_trees_all_close(searches[0].tree, searches[1].tree, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_steps_of_an_iteration_are_levels_not_nodes(monkeypatch):
     """With pages as large as levels, a level of all searches is one step of a compiled loop on the
     way down and on the way up, and all terminals are one more."""

@@ -150,6 +150,7 @@ def test_thinking_again_finds_the_same():
     chex.assert_trees_all_equal(once, again)
 
 
+@pytest.mark.slow
 def test_acts_are_drawn_from_what_was_thought():
     start, rows = twice(started("leduc_poker", 0)), jnp.array([0, 5], jnp.int32)
     _, act = compiled_mind("leduc_poker")

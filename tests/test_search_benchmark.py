@@ -247,6 +247,7 @@ def test_unknown_names_are_refused(options, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.mate is not None])
 def test_one_move_wins_before_mate(name):
     task = TASKS[name]

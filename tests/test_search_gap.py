@@ -146,6 +146,7 @@ def test_equal_players_are_equal(tmp_path, monkeypatch):
     assert [row["evaluations"] for row in curve] == ["5", "12", "5", "12", "12", "16"]
 
 
+@pytest.mark.slow
 def test_in_other_games_there_are_games_alone(tmp_path, monkeypatch):
     """Nobody has scored the positions of tic-tac-toe for us."""
     monkeypatch.setattr(Player, "agent", lambda player, network: AlphaZeroAgent())

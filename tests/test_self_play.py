@@ -141,6 +141,7 @@ def test_searches_expect_the_value_of_the_game():
     np.testing.assert_allclose(worth, -1 / 18, atol=2e-2)
 
 
+@pytest.mark.slow
 def test_hopeless_games_are_resigned_but_for_some():
     """They teach no values, unless the move of who expected to lose has ended the game anyway."""
     settings = SelfPlaySettings(outcome_targets=1.0, resign_below=-0.2, never_resign=0.25)
@@ -163,6 +164,7 @@ def test_hopeless_games_are_resigned_but_for_some():
     assert abs(went_on / hopeless - 0.25) < 4 * np.sqrt(0.25 * 0.75 / hopeless)
 
 
+@pytest.mark.slow
 def test_greedy_moves_after_some_and_games_cut_off():
     """The first move is drawn, the second the likeliest; a third is never made."""
     settings = SelfPlaySettings(exploration=0.0, outcome_targets=1.0, greedy_after=1, max_moves=2)

@@ -29,6 +29,7 @@ def test_a_run_in_kuhn(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_run_of_the_four_methods(tmp_path):
     assert cli.main(["smooth_uct_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
@@ -56,6 +57,7 @@ def test_equilibria_of_kuhn(alpha):
     assert float(smooth_uct_kuhn.equilibria().error(policy)) == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_error_is_that_to_the_closest_equilibrium():
     """Compared with the closest of many equilibria."""
     _, _, tree = compiled("kuhn_poker")

@@ -107,6 +107,7 @@ def test_the_game_of_two_rounds_is_that_of_its_name():
     assert make(smooth_uct_limit.TWO_ROUNDS) == TWO_STREETS
 
 
+@pytest.mark.slow
 def test_fixed_players():
     """Of two who call, all hands end with a showdown of one big blind; all actions are alike to one
     who is uniform."""

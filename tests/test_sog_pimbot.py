@@ -17,7 +17,8 @@ from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
 from experiments.scotland_yard import one_game, scotland_yard_picture, sog_london, sog_pimbot
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
-from experiments.scotland_yard.sog_pimbot import Match, Point
+from experiments.scotland_yard.figure_5_settings import Match
+from experiments.scotland_yard.sog_pimbot import Point
 from experiments.scotland_yard.trained_students import TrainedStudent, read_student
 from jaxgames.core import record
 from jaxgames.registry import make

@@ -97,6 +97,7 @@ def test_a_spot_in_half_the_bytes(tmp_path, capsys):
     assert "has dtype='float32 in int16', not 'float32'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_reached(tmp_path, capsys):
     assert run(tmp_path, "--iterations", "2", target="0.001") == 1
     assert "is not below the target of 0.001" in capsys.readouterr().err

@@ -114,6 +114,7 @@ def test_numbers_of_stations_do_not_matter(path):
     assert prior[player].max() < 0.9  # not all alike
 
 
+@pytest.mark.slow
 def test_it_sees_the_board():
     """The detectives' stations and whose turn it is, along random games."""
     game, states = make(LONDON), london_games().states

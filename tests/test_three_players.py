@@ -299,6 +299,7 @@ def test_seats_are_alike():
     np.testing.assert_array_equal(winnings.sum(axis=0), 0)
 
 
+@pytest.mark.slow
 def test_matches_on_duplicate_deals():
     """What one wins the others lose; the order in which policies are named does not matter."""
     walk, tables = walk_of(FLOP, BUCKETS), random_tables(BUCKETS, (0, 3))

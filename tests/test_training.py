@@ -89,6 +89,7 @@ def search_of(game, key, query, settings):
     return queries.solved_example(game, query, search), search
 
 
+@pytest.mark.slow
 def test_exact_solving_reproduces_exact_values():
     """At the beliefs of an equilibrium, a search of everything below has the game's values."""
     tree, table, states = compiled("kuhn_poker")

@@ -112,6 +112,7 @@ def learned(name, settings, episodes, *, learners=4):
     return map(np.asarray, jax.jit(measured)(keys))
 
 
+@pytest.mark.slow
 def test_smooth_uct_comes_nearer_to_equilibrium_than_uct():
     """In Kuhn, with the constants of the paper's Figure 1."""
     smooth, value = learned("kuhn_poker", uct.smooth_uct(1.75), 100_000)
@@ -233,6 +234,7 @@ def test_ucbs_choices_must_be_counted_to_be_read():
         after("kuhn_poker", read(average="ucb"), episodes=1, count_ucb=False)
 
 
+@pytest.mark.slow
 def test_three_players():
     nash_conv, _ = learned("kuhn_poker(players=3)", uct.smooth_uct(2.0), 20_000, learners=2)
     assert (nash_conv < 0.6).all()  # uniform play: 2.04

@@ -59,6 +59,7 @@ def test_rules_are_those_of_the_game():
     assert rules_agree(DOUBLES, 1000).any()
 
 
+@pytest.mark.slow
 def test_rules_without_black_and_double_cards_are_those_of_the_game():
     rules_agree(GLASSES, 100)
 
