@@ -246,7 +246,8 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
         for number, name in enumerate(("values", "policy")):
             line = losses(outcome.log, name)
             lost.plot(*line, label=f"loss of {name}", color=plots.colour(4 + number))
-        lost.set(xlabel="steps of training", ylabel="loss", yscale="log")
+        lost.set(xlabel="steps of training", ylabel="loss")
+        lost.set_yscale("log", nonpositive="mask")  # 0 before there are examples
 
 
 def tables(config: Config, outcome: Outcome) -> Iterator[Table | str]:
@@ -329,7 +330,7 @@ COMMAND = Experiment(
             " weights, and half of the games of training begin after Mr X has shown himself"
         ),
         "curriculum": (
-            "an hour and a half on one core, an estimate: the network of `stations`, trained for a"
+            "two hours on one core of a loaded machine: the network of `stations`, trained for a"
             " fifth as long, to compare a random start with that of a smaller map (--start)"
         ),
         "gpu": (
