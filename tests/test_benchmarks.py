@@ -50,6 +50,7 @@ def read_rows(folder):
         return {row["solver"]: row for row in csv.DictReader(file)}
 
 
+@pytest.mark.slow
 def test_result_follows_the_schema(folder):
     result = results.read_result(folder / "result.json")
     assert (result.experiment, result.preset) == ("benchmark_cfr", "smoke")
@@ -66,11 +67,13 @@ def test_result_follows_the_schema(folder):
     assert result.config["versions_of_peers"].keys() == {"numpy", "open_spiel"}
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_installed_is_reported(folder):
     assert "liteefg is not installed" in results.read_result(folder / "result.json").deviations
     assert "liteefg is not installed" in (folder / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_nash_conv_is_that_of_openspiel(folder):
     game = pyspiel.load_game("kuhn_poker")
     solver = pyspiel.CFRPlusSolver(game)
@@ -85,6 +88,7 @@ def test_nash_conv_is_that_of_openspiel(folder):
         assert float(row["nash_conv"]) == pytest.approx(expected, rel=close), name
 
 
+@pytest.mark.slow
 def test_costs_of_our_layout_are_reported(folder):
     result = results.read_result(folder / "result.json")
     tree = build_sequence_form(make("kuhn_poker"))
@@ -99,10 +103,12 @@ def test_costs_of_our_layout_are_reported(folder):
     assert result.number("reached / near:kuhn_poker").value == pytest.approx(share)
 
 
+@pytest.mark.slow
 def test_plot_is_a_picture(folder):
     assert (folder / "benchmark.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_an_earlier_run_is_not_overwritten(folder):
     before = (folder / "result.json").read_text()
     with pytest.raises(ValueError, match="earlier run"):

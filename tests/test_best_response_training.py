@@ -66,7 +66,8 @@ def trained(player, steps, mesh=None, acts_by="visits"):
     return state, metrics
 
 
-@pytest.mark.parametrize("acts_by", ["visits", pytest.param("prior", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("acts_by", ["visits", "prior"])
 def test_what_is_learned_is_a_best_response(acts_by):
     environment, graph, _, _, responses, policies = case()
     settings = IsmctsBr(evaluate=ResponseEvaluator(graph), simulations=100, scale=2.0)

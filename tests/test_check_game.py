@@ -24,12 +24,14 @@ VARIANTS = [
 
 
 LONG = {
+    "goofspiel",
+    "liars_dice",
     "poker",
     "scotland_yard",
     "hunl",
     "limit_holdem",
     "nlfh",
-    *VARIANTS[1:],
+    *VARIANTS,
 }  # others are like them
 NAMES = [
     pytest.param(name, marks=pytest.mark.slow) if name in LONG else name

@@ -327,7 +327,8 @@ def test_safe_resolving_is_no_worse_than_the_blueprint(player, constraint):
     assert after < value - 0.01
 
 
-@pytest.mark.parametrize("player", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("player", [0, 1])
 def test_opt_out_values_at_leaves_are_best_response_values(player):
     """If all pure strategies are offered. So safe re-solving after depth-limited solving makes an
     equilibrium."""

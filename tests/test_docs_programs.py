@@ -192,7 +192,6 @@ def test_guide_to_devices():
     assert "examples from" in printed(program)
 
 
-@pytest.mark.slow
 def test_program_of_student_of_games():
     program, *_ = blocks("docs/student_of_games.md")
     assert printed(program).count("[") == 4  # three actions

@@ -22,9 +22,20 @@ MODULES = {
 WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>> " in path.read_text()]
 # Their programs take long to compile, and other fast tests run the same.
 LONG = (
-    "solvers.search",
+    "jaxgames.check_game",
+    "jaxgames.holdem.betting_graph",
+    "jaxgames.holdem.hand_percentile",
+    "solvers.approximate_best_response",
+    "solvers.approximate_best_response.ismcts_br",
     "solvers.approximate_best_response.local_best_response",
+    "solvers.holdem",
+    "solvers.perfect_information.alphazero_search",
+    "solvers.sampling.indexed_game",
+    "solvers.scotland_yard.pimbot",
+    "solvers.search",
     "train.best_response_training",
+    "train.rl.a2c",
+    "train.rl.environment",
 )
 
 

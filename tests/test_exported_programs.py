@@ -154,6 +154,8 @@ PROGRAMS = {
     "river of hold'em": river,
     "UCT in Leduc": uct_in_leduc,
 }
+LONG = {"search in tic-tac-toe", "training step in Kuhn"}
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PROGRAMS]
 
 
 def as_on_accelerator():
@@ -200,7 +202,7 @@ def counted(name, platform, size=1):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_programs_are_as_long_as_expected(name, platform):
     found, expected = counted(name, platform), EXPECTED[name]
     renew = f"for {platform}; if that is meant, EXPECTED has a new row: {name!r}: {found},"
@@ -213,7 +215,7 @@ def test_programs_are_as_long_as_expected(name, platform):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_code_of_one_platform_is_called(name, platform):
     called = operations(name, platform)["custom_call"]
     assert called == 0, f"{name} for {platform} calls {called} functions that others may lack"

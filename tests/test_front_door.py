@@ -312,6 +312,7 @@ def test_agents_act(agent):
     assert int(agent.table.actor(mind.public)) == 1
 
 
+@pytest.mark.slow
 def test_agents_are_saved_and_loaded(agent, tmp_path):
     agent.save(tmp_path / "agent")
     again = train.load_agent(tmp_path / "agent")

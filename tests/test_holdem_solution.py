@@ -55,6 +55,7 @@ def small():
     return solved(tree, 60)
 
 
+@pytest.mark.slow
 def test_values_of_hands():
     """The mean of the values of actions is that of the hand, and their mean is the player's."""
     solution = small()

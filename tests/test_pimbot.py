@@ -355,6 +355,7 @@ def test_trees_count_simulations(mr_x):
     assert (found.visits[options] > 0).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [0, 1, 2])
 def test_trees_are_trees(turn):
     """Every node has one way that leads to it, which was taken as often as its own moves and once

@@ -209,6 +209,7 @@ def test_a_person_plays_against_pimbot(monkeypatch, capsys):
     assert re.search(r"Mr X at \d", end)
 
 
+@pytest.mark.slow
 def test_detectives_may_be_told_probabilities(monkeypatch, capsys):
     """He shows himself after his second move; the first detective's next turn knows that."""
     monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))

@@ -246,6 +246,7 @@ def test_games_too_large_to_list(algorithm):
         table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["a2c", "dqn", "q_learning"])
 def test_learners_side_by_side_are_learners_one_by_one(algorithm):
     here = environment("kuhn_poker")

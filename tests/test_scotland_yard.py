@@ -135,7 +135,8 @@ def test_bad_parameters_are_refused(parameters, message):
 # Rules
 
 
-@pytest.mark.parametrize("spec", [GLASSES, pytest.param(FULL, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [GLASSES, FULL])
 def test_game_keeps_the_contract(spec):
     check_game(make(spec))
 

@@ -99,6 +99,7 @@ def test_games_of_pimbot_are_recorded():
     assert all(m.probability[m.state.mr_x] == pytest.approx(1) for m in certain)
 
 
+@pytest.mark.slow
 def test_probabilities_are_bayes_rule():
     """Against the histories of the game, for uniform play."""
     game = make(SMALL)
