@@ -90,8 +90,7 @@ def decisions_of(name, line, players):
     return streets
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("players", [2, 3])
+@pytest.mark.parametrize("players", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_folders_play_matches(players, tmp_path, monkeypatch):
     """As commands, against uniform players: what each hand's bucket does after each betting."""
     folder, game = folder_of(players, tmp_path), make(GAMES[players])

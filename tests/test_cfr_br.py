@@ -34,7 +34,6 @@ def as_accelerators():
         yield
 
 
-@pytest.mark.slow
 def test_iterations_of_cfr_br_equal_those_hand_by_hand():
     check_cfr_br()
 

@@ -23,6 +23,7 @@ VARIANTS = [
 ]
 
 
+# these take long
 LONG = {
     "goofspiel",
     "liars_dice",
@@ -31,8 +32,8 @@ LONG = {
     "hunl",
     "limit_holdem",
     "nlfh",
-    *VARIANTS,
-}  # others are like them
+    *VARIANTS[1:],
+}
 NAMES = [
     pytest.param(name, marks=pytest.mark.slow) if name in LONG else name
     for name in (*jaxgames.registered(), *VARIANTS)

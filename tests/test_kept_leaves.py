@@ -181,7 +181,6 @@ def name_of(state, belief):
     return int(state), tuple(np.round(belief, 3) + 0.0)
 
 
-@pytest.mark.slow
 def test_leaves_are_valued_where_beliefs_moved_since_they_were_valued_last():
     game, tolerance = game_of("leduc_poker", "float32"), 0.1
     settings = GrowingTreeCfr(

@@ -154,8 +154,7 @@ def test_utilities_are_those_of_all_histories(name):
         np.testing.assert_allclose(actual, expected, atol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["limit", "no limit"])
+@pytest.mark.parametrize("name", ["limit", pytest.param("no limit", marks=pytest.mark.slow)])
 def test_it_is_a_best_response_to_always_call(name):
     """With one size of bets: there the rule's assumption holds. Else it is a bound from below."""
     tree, _ = explicit(name)

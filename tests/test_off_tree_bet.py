@@ -5,7 +5,6 @@ import pytest
 from experiments.subgame_solving.off_tree_bet import Config, OffTreeBet
 
 
-@pytest.mark.slow
 def test_losses_are_beyond_the_value_of_the_game(tmp_path):
     """If the policy is that from which the value is known, its loss is what both best responses win
     together, which is how far the value may be off."""
