@@ -84,7 +84,9 @@ def logits_of_cells(planes):
     return np.asarray(own._logits(planes.astype(jnp.float32))) > 0
 
 
-@pytest.mark.parametrize("name", ["gardner_chess", "go_9x9", "connect_four"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("gardner_chess", marks=pytest.mark.slow), "go_9x9", "connect_four"]
+)
 def test_games_get_the_network(name):
     game = pgx_beliefs(name)
     sizes = dict(seed=0, width=4, depth=1)

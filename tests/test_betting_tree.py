@@ -206,7 +206,10 @@ def test_whole_games_with_sizes_are_those_whose_rules_have_them(name):
     assert tree.num_streets == theirs.num_streets
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] * (n in ("antes", "other order"))) for n in RULES],
+)
 def test_bets_are_legal_by_the_rules(name):
     """Every node is played with the full rules: small sizes are lifted to the least legal raise."""
     game = RULES[name]

@@ -76,8 +76,15 @@ def learned(walk, draw, source, *, settings, batch, episodes, key=0):
     )
 
 
-@pytest.mark.parametrize("batch", [1, 7])
-@pytest.mark.parametrize(("name", "potential"), [("UCT", 0.5), ("Smooth UCT", None)])
+@pytest.mark.parametrize(
+    ("name", "potential", "batch"),
+    [
+        ("UCT", 0.5, 1),
+        pytest.param("UCT", 0.5, 7, marks=pytest.mark.slow),
+        pytest.param("Smooth UCT", None, 1, marks=pytest.mark.slow),
+        ("Smooth UCT", None, 7),
+    ],
+)
 def test_episodes_are_those_of_the_paper(name, potential, batch):
     """The same table as from a plain loop with the same random numbers."""
     game, walk = leduc(potential)

@@ -105,7 +105,11 @@ EXPLOITABILITY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "solver"), EXPLOITABILITY)
+# on Leduc the fast tests compare averages with OpenSpiel's
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [pytest.param(*k, marks=[pytest.mark.slow] * (k[0] == "leduc_poker")) for k in EXPLOITABILITY],
+)
 def test_exploitability_by_iteration(name, solver):
     expected = EXPLOITABILITY[name, solver]
     for average, number in zip(

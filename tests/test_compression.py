@@ -49,7 +49,7 @@ def test_rows_without_a_unit():
 # what full precision reaches in as many iterations, and twice that or one thousandth of a chip
 @pytest.mark.parametrize(
     "solver",
-    [pytest.param(s, marks=[pytest.mark.slow] * (s not in ("cfr", "dcfr"))) for s in cfr.SOLVERS],
+    [pytest.param(s, marks=[pytest.mark.slow] * (s != "cfr")) for s in cfr.SOLVERS],
 )
 def test_leduc_is_solved_as_in_full_precision(solver):
     form, solver = form_of("leduc_poker", dtype="float32"), cfr.make_solver(solver)

@@ -79,7 +79,9 @@ def cut_at(name):
 
 
 @pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize("name", ["rps_plus", "kuhn_poker", "coin_toss"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("rps_plus", marks=pytest.mark.slow), "kuhn_poker", "coin_toss"]
+)
 def test_all_pure_strategies_at_the_leaves_make_an_equilibrium(name, player):
     """Proposition 1: the subgame has the game's value, and its solution, continued by the
     blueprint, guarantees that."""

@@ -161,7 +161,7 @@ def test_bounds_are_checked():
     "name",
     [
         pytest.param("leduc_poker", marks=pytest.mark.slow),
-        "goofspiel(cards=3)",
+        pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
         "uneven",
         pytest.param(GLASSES, marks=pytest.mark.slow),
     ],

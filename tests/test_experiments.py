@@ -430,6 +430,7 @@ def test_defects_keep_their_traceback(monkeypatch):
         cli.main(["solve", "kuhn_poker", "--out", "nowhere"])
 
 
+@pytest.mark.slow
 def test_cfr_convergence_smoke(tmp_path):
     assert run("cfr_convergence --preset smoke --out OUT", tmp_path) == 0
     numbers, curve = read(tmp_path)

@@ -25,7 +25,8 @@ def by_all_hands(hole, board, deck):
     return ((own > others).mean() + (own >= others).mean()) / 2
 
 
-@pytest.mark.parametrize("suits", [1, 2, 4])  # boards of one suit have flushes of all kinds
+# boards of one suit have flushes of all kinds
+@pytest.mark.parametrize("suits", [1, pytest.param(2, marks=pytest.mark.slow), 4])
 @pytest.mark.parametrize("num_dealt", [0, 3, 4, 5])
 def test_it_is_the_share_of_all_hands(num_dealt, suits):
     shares = jax.jit(jax.vmap(hand_percentile))

@@ -15,7 +15,7 @@ from jaxgames.leduc import CALL, FOLD, RAISE, LeducPoker
 from jaxgames.registry import make
 
 
-@pytest.mark.parametrize("players", [2, 3, 5])
+@pytest.mark.parametrize("players", [2, pytest.param(3, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("suits", ["suit_isomorphism=false", "suit_isomorphism=true"])
 def test_random_playouts_agree_with_openspiel(players, suits):
     spec = f"leduc_poker(players={players},{suits})"

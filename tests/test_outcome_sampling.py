@@ -29,7 +29,7 @@ SLOW = pytest.mark.slow
     [
         ("kuhn_poker", 100_000),
         ("kuhn_poker(players=3)", 100_000),
-        ("goofspiel(cards=3)", 20_000),
+        pytest.param("goofspiel(cards=3)", 20_000, marks=SLOW),
         pytest.param("leduc_poker(suit_isomorphism=true)", 1_000_000, marks=SLOW),
     ],
 )
@@ -74,7 +74,7 @@ def learned(name, settings, episodes, *, learners=4):
     [
         OutcomeSampling(),
         OutcomeSampling(alternating=True),
-        OutcomeSampling(averaging="optimistic"),
+        pytest.param(OutcomeSampling(averaging="optimistic"), marks=SLOW),
         OutcomeSampling(averaging="optimistic", alternating=True),
         OutcomeSampling(alternating=True, minimizer=RegretMatchingPlus(), baseline_rate=0.5),
         OutcomeSampling(minimizer=RegretMatching(power=1.0), averaging_power=1.0),

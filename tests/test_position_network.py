@@ -27,7 +27,7 @@ def after(*actions):
     return state
 
 
-@pytest.mark.parametrize("actions", [(4,), (4, 0), (4, 0, 8)])
+@pytest.mark.parametrize("actions", [pytest.param((4,), marks=pytest.mark.slow), (4, 0), (4, 0, 8)])
 def test_it_says_what_alphazeros_network_says(actions):
     """Of the first player's positions and of the second's, at any reach."""
     state = after(*actions)

@@ -33,7 +33,12 @@ def learned(tree, key, *, settings, num_iterations):
 @pytest.mark.parametrize(
     ("name", "settings", "solver"),
     [
-        ("kuhn_poker", PublicChanceSampling(), cfr.cfr(alternating=False)),
+        pytest.param(
+            "kuhn_poker",
+            PublicChanceSampling(),
+            cfr.cfr(alternating=False),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "liars_dice(dice=1,sides=3)",
             PublicChanceSampling(minimizer=RegretMatchingPlus(), averaging_power=1.0),

@@ -112,7 +112,7 @@ def test_draws_have_the_policy_of_who_acts(name):
         assert not drawn.legal[player][idle].any()
 
 
-@pytest.mark.parametrize("name", ["uneven", "leduc_poker"])
+@pytest.mark.parametrize("name", ["uneven", pytest.param("leduc_poker", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (3 / 7, 1.0), (1.0, 2 / 7), (2 / 7, 3 / 7)])
 def test_the_latest_policies_of_either_player_stay(name, shares):
     """Batches of up to more than a ring, against lists of what was added."""
