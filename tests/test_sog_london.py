@@ -13,7 +13,7 @@ from flax import nnx
 from experiments.harness import results
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
-from experiments.scotland_yard import sog_london, sog_pimbot
+from experiments.scotland_yard import london_settings, sog_london, sog_pimbot
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
 from experiments.scotland_yard.sog_london import Measured, Outcome, Pace
 from experiments.scotland_yard.trained_students import read_student
@@ -34,7 +34,7 @@ OUTCOME = Outcome(MEASURED, Pace(seconds=2.0, games=0.25), LOG)
 
 
 def test_numbers_of_training(tmp_path):
-    config = sog_london.PRESETS["smoke"]
+    config = london_settings.PRESETS["smoke"]
     numbers = {number.name: number for number in sog_london.numbers(config, OUTCOME)}
     assert numbers["step 6, detectives:PimBot(10)"].value == 0.75
     assert numbers["self-play"].value == 3600 / 2 * 0.25
@@ -52,7 +52,7 @@ def test_an_interrupted_measurement_keeps_the_matches_that_are_done(
     tmp_path, monkeypatch, games_last
 ):
     """And the network that plays them."""
-    config = dataclasses.replace(sog_london.PRESETS["smoke"], measured_at=(6,))
+    config = dataclasses.replace(london_settings.PRESETS["smoke"], measured_at=(6,))
     arguments = types.SimpleNamespace(
         out=tmp_path, resume=True, overwrite=False, preset="smoke", games_last=games_last
     )
@@ -95,7 +95,7 @@ def test_an_interrupted_measurement_keeps_the_matches_that_are_done(
 def test_the_time_of_the_papers_training_is_that_of_its_searches():
     """By the recorded speed of an H200."""
     record = results.ROOT / "experiments/results/benchmark_accelerator/gpu/result.json"
-    config = sog_london.PRESETS["paper"]
+    config = london_settings.PRESETS["paper"]
     speed = results.read_result(record).number("London (32,1), 6x512, 256 at once").value
     assert (config.simulations, config.width, config.depth) == (32, 512, 6)
     per_step, steps = config.episodes + config.solves, config.measured_at[-1]
@@ -120,7 +120,9 @@ def test_losses_are_means_over_parts_of_training():
 
 def test_networks_that_were_kept_play_without_the_training(tmp_path, monkeypatch):
     """As where an accelerator has trained, whose checkpoint stays there."""
-    config = dataclasses.replace(sog_london.PRESETS["smoke"], network="stations", width=4, depth=2)
+    config = dataclasses.replace(
+        london_settings.PRESETS["smoke"], network="stations", width=4, depth=2
+    )
     arguments = types.SimpleNamespace(
         out=tmp_path, resume=True, overwrite=False, preset="smoke", games_last=True
     )
@@ -160,9 +162,9 @@ def test_networks_that_were_kept_play_without_the_training(tmp_path, monkeypatch
 
 def test_training_begins_with_the_network_of_another_run(tmp_path, monkeypatch):
     """And its steps are counted on."""
-    trained, stations = results.ROOT / sog_pimbot.Config.agent, sog_london.PRESETS["stations"]
-    options = sog_london.Options(out=tmp_path, start=trained, steps=480)
-    config = sog_london.configure(stations, options)
+    trained, stations = results.ROOT / sog_pimbot.Config.agent, london_settings.PRESETS["stations"]
+    options = london_settings.Options(out=tmp_path, start=trained, steps=480)
+    config = london_settings.configure(stations, options)
     assert (config.start, config.start_steps) == (str(trained), 2_400)
     assert "which has had 2,400 steps of training" in "\n".join(sog_london.deviations(config))
     begun = []
@@ -181,9 +183,9 @@ def test_training_begins_with_the_network_of_another_run(tmp_path, monkeypatch):
     agent = dataclasses.replace(sog_pimbot.PRESETS["cpu"], start_steps=2_400)
     assert sog_pimbot._name(agent, 0, 100, 480) == "SoG(100,1), 2,400 steps"
     with pytest.raises(ValueError, match="does not fit"):
-        sog_london.configure(sog_london.PRESETS["cpu"], options)
+        london_settings.configure(london_settings.PRESETS["cpu"], options)
     with pytest.raises(ValueError, match=r"start: agent=.*none must be the folder of a run"):
-        sog_london.configure(stations, dataclasses.replace(options, start=tmp_path / "none"))
+        london_settings.configure(stations, dataclasses.replace(options, start=tmp_path / "none"))
 
 
 def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
@@ -191,36 +193,38 @@ def test_a_curriculum_takes_a_network_to_another_map(tmp_path):
     page = (pathlib.Path(__file__).parents[1] / "docs/scotland_yard.md").read_text()
     (district,) = re.findall(r'--game .\n +"(.*)"', page)
     trained = tmp_path / "district"
-    stations = sog_london.PRESETS["stations"]
+    stations = london_settings.PRESETS["stations"]
     shutil.copytree(results.ROOT / sog_pimbot.Config.agent, trained)
     text = (trained / results.RESULT_FILE).read_text()
     assert text.count('"game": "scotland_yard"') == 1
     text = text.replace('"game": "scotland_yard"', f'"game": "{district}"')
     (trained / results.RESULT_FILE).write_text(text)
-    options = sog_london.Options(out=tmp_path, game=district)
-    config = sog_london.configure(stations, options)
+    options = london_settings.Options(out=tmp_path, game=district)
+    config = london_settings.configure(stations, options)
     assert make(config.game) == make(district) == read_student(trained).rules
-    config = sog_london.configure(stations, sog_london.Options(out=tmp_path, start=trained))
+    config = london_settings.configure(
+        stations, london_settings.Options(out=tmp_path, start=trained)
+    )
     assert (config.game, config.start_games) == (stations.game, (district,))
     assert f"2,400 steps of training, also in {district}; its" in "\n".join(
         sog_london.deviations(config)
     )
-    again = sog_london.configure(stations, dataclasses.replace(options, start=trained))
+    again = london_settings.configure(stations, dataclasses.replace(options, start=trained))
     assert (again.start_games, again.start_steps) == ((), 2_400)
-    same = sog_london.configure(stations, dataclasses.replace(options, game="scotland_yard"))
+    same = london_settings.configure(stations, dataclasses.replace(options, game="scotland_yard"))
     assert same == stations
     chex.assert_trees_all_equal(
-        nnx.state(sog_london.first_network(sog_london.beliefs_of(config), config)),
+        nnx.state(london_settings.first_network(london_settings.beliefs_of(config), config)),
         read_student(trained).params(2_400),
     )
     fewer = dataclasses.replace(options, start=trained, game="scotland_yard(detectives=4)")
     with pytest.raises(ValueError, match="does not fit"):
-        sog_london.configure(stations, fewer)
+        london_settings.configure(stations, fewer)
     with pytest.raises(ValueError, match=r"game=leduc_poker.* must be a game of Scotland Yard"):
-        sog_london.configure(stations, dataclasses.replace(options, game="leduc_poker"))
+        london_settings.configure(stations, dataclasses.replace(options, game="leduc_poker"))
     uneven = re.sub("mr_x_starts=22", "mr_x_starts=3/22", district)
     with pytest.raises(ValueError, match="must contain all or none of"):
-        sog_london.configure(stations, dataclasses.replace(options, game=uneven))
+        london_settings.configure(stations, dataclasses.replace(options, game=uneven))
 
 
 def test_games_of_runs_before_are_told(tmp_path):
@@ -232,8 +236,8 @@ def test_games_of_runs_before_are_told(tmp_path):
     text = path.read_text()
     assert text.count(known) == 1
     path.write_text(text.replace(known, known + '"start_games": ["a", "b"],'))
-    options = sog_london.Options(out=tmp_path, start=tmp_path / "london")
-    config = sog_london.configure(sog_london.PRESETS["stations"], options)
+    options = london_settings.Options(out=tmp_path, start=tmp_path / "london")
+    config = london_settings.configure(london_settings.PRESETS["stations"], options)
     assert config.start_games == ("a", "b")
     measured = sog_pimbot.configure(
         sog_pimbot.PRESETS["cpu"], sog_pimbot.Options(out=tmp_path, agent=tmp_path / "london")
@@ -243,24 +247,24 @@ def test_games_of_runs_before_are_told(tmp_path):
 
 
 def test_options_change_the_preset():
-    options = sog_london.Options(out=pathlib.Path("x"), network="stations", steps=100, seed=3)
-    config = sog_london.configure(sog_london.PRESETS["gpu"], options)
+    options = london_settings.Options(out=pathlib.Path("x"), network="stations", steps=100, seed=3)
+    config = london_settings.configure(london_settings.PRESETS["gpu"], options)
     assert config.measured_at == (0, 10, 30, 100)
     assert config.learner.decay_steps == 100 * config.updates
     assert (config.network, config.width, config.depth, config.seed) == ("stations", 16, 3, 3)
     ours = config
     paper = dataclasses.replace(options, network="mlp", late_starts=0.0)
-    config = sog_london.configure(sog_london.PRESETS["stations"], paper)
+    config = london_settings.configure(london_settings.PRESETS["stations"], paper)
     assert (config.network, config.width, config.depth) == ("mlp", 512, 6)
     assert config.late_starts == 0
-    plain = sog_london.Options(out=pathlib.Path("x"))
-    for preset in sog_london.PRESETS.values():
-        assert sog_london.configure(preset, plain) == preset
+    plain = london_settings.Options(out=pathlib.Path("x"))
+    for preset in london_settings.PRESETS.values():
+        assert london_settings.configure(preset, plain) == preset
     with pytest.raises(ValueError, match="steps=-1 must be at least 1"):
-        sog_london.configure(preset, dataclasses.replace(plain, steps=-1))
+        london_settings.configure(preset, dataclasses.replace(plain, steps=-1))
     with pytest.raises(ValueError, match=r"late_starts=1.5 must be from 0 to 1"):
-        sog_london.configure(preset, dataclasses.replace(plain, late_starts=1.5))
-    late = sog_london.configure(preset, dataclasses.replace(plain, late_starts=0.5))
+        london_settings.configure(preset, dataclasses.replace(plain, late_starts=1.5))
+    late = london_settings.configure(preset, dataclasses.replace(plain, late_starts=0.5))
     assert "50% of the games of training begin at random" in "".join(sog_london.deviations(late))
     said = "\n".join(sog_london.deviations(ours))
     assert "begin at random" not in said
@@ -269,7 +273,7 @@ def test_options_change_the_preset():
 
 
 def test_all_settings_that_differ_are_named():
-    said = "\n".join(sog_london.deviations(sog_london.PRESETS["cpu"]))
+    said = "\n".join(sog_london.deviations(london_settings.PRESETS["cpu"]))
     for text in (
         "optimizer adam (the paper: sgd)",
         "learning rate 0.001 (the paper: 0.1)",
@@ -282,7 +286,7 @@ def test_all_settings_that_differ_are_named():
         "for decisions of Mr X at 40% and of the detectives at 100%",
     ):
         assert text in said
-    paper = "\n".join(sog_london.deviations(sog_london.PRESETS["paper"]))
+    paper = "\n".join(sog_london.deviations(london_settings.PRESETS["paper"]))
     assert "the learner: momentum 0.9 of sgd (the paper: not given)\n" in paper
     assert "the network has" not in paper
     assert "the network is ours" not in paper
@@ -290,5 +294,5 @@ def test_all_settings_that_differ_are_named():
 
 @pytest.mark.parametrize("name", ["smoke", "cpu", "stations", "curriculum", "gpu"])
 def test_the_learning_rate_falls_until_the_end_of_training(name):
-    config = sog_london.PRESETS[name]
+    config = london_settings.PRESETS[name]
     assert config.learner.decay_steps == config.measured_at[-1] * config.updates

@@ -15,7 +15,12 @@ from experiments import cli
 from experiments.harness import kept_file, plots, results
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
-from experiments.scotland_yard import one_game, scotland_yard_picture, sog_london, sog_pimbot
+from experiments.scotland_yard import (
+    london_settings,
+    one_game,
+    scotland_yard_picture,
+    sog_pimbot,
+)
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
 from experiments.scotland_yard.figure_5_settings import Match
 from experiments.scotland_yard.sog_pimbot import Point
@@ -27,7 +32,7 @@ from nets import cvpn
 from solvers.scotland_yard.matches import MatchAgent
 
 GAME = "scotland_yard(map=glasses,rounds=3)"
-STEPS = sog_london.PRESETS["cpu"].measured_at
+STEPS = london_settings.PRESETS["cpu"].measured_at
 
 
 def point(step, simulations, opponent, role, won, games=10):
@@ -134,7 +139,7 @@ def test_against_one_opponent_the_plot_is_by_own_simulations(tmp_path, monkeypat
     ("steps", "compared"),
     [
         (STEPS, (0, 240, 2_400)),
-        (sog_london.PRESETS["paper"].measured_at, (0, 1_700_000, 17_000_000)),
+        (london_settings.PRESETS["paper"].measured_at, (0, 1_700_000, 17_000_000)),
         ((0, 6), (0, 6)),
         ((0, 90, 120, 1_000), (0, 90, 1_000)),
         ((7,), (7,)),
@@ -207,7 +212,7 @@ def write_run(folder, widths, *, finished=True):
         _, params = nnx.split(cvpn.new_cvpn(beliefs, seed=step, width=width, depth=1))
         (folder / "networks" / f"{step}.npz").write_bytes(cvpn.to_bytes(params))
     width = next(iter(widths.values()))
-    config = dataclasses.replace(sog_london.PRESETS["smoke"], game=GAME, width=width, depth=1)
+    config = dataclasses.replace(london_settings.PRESETS["smoke"], game=GAME, width=width, depth=1)
     fields = dataclasses.asdict(config)
     if finished:
         made = dict(experiment="sog_london", preset="smoke", command="none", numbers=())
@@ -247,7 +252,7 @@ def test_networks_that_are_not_compared_are_not_needed(tmp_path):
 
 def test_networks_of_the_repository_can_be_read():
     student = read_student(pathlib.Path(sog_pimbot.Config.agent))
-    assert student.steps == sog_london.PRESETS["stations"].measured_at
+    assert student.steps == london_settings.PRESETS["stations"].measured_at
     for step in student.steps:
         student.params(step)
 
