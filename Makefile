@@ -24,8 +24,8 @@ PART = $(shell echo $$(( $$(git log -1 --format=%ct 2>/dev/null || echo 0) / 360
 test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the commit (a minute).
 	$(BIN)/python -m pytest -m slow --slow-part $(PART)/$(PARTS) -n auto --dist worksteal
 
-test-x64: $(VENV)/installed-test  ## Games and solvers in JAX's 64-bit mode; no key is used twice.
-	JAX_ENABLE_X64=1 JAX_DEBUG_KEY_REUSE=1 $(BIN)/python -m pytest -n auto --dist loadfile \
+test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.
+	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \
 	    tests/test_check_game.py tests/test_small_games.py tests/test_cfr.py
 
 mutations: $(VENV)/installed-test  ## Small faults put into the code, which the fast tests must notice (an hour).

@@ -1,11 +1,10 @@
-"""Strict JAX for all tests: no silent promotion of ranks or dtypes.
+"""Strict JAX for all tests: no silent promotion of ranks or dtypes, no key used twice.
 
-Nearly all the time of a test is tracing and compilation, and so is its memory. Five means against
-both: fast tests compile with most optimisations off; that no random key is used twice, which takes
-a sixth of their time, is checked by slow tests and with JAX_DEBUG_KEY_REUSE=1; the workers of one
-run share their compiled programs through a folder that begins empty and ends with the run; a worker
-forgets its programs when they take too much memory; and Python's collector, which finds little
-among traced programs, looks seldom, or in fast tests not before that.
+Nearly all the time of a test is compilation, and so is its memory. Four means against both:
+fast tests compile with most optimisations off; the workers of one run share their compiled programs
+through a folder that begins empty and ends with the run; a worker forgets its programs when they
+take too much memory; and Python's collector, which finds little among traced programs, looks
+seldom.
 """
 
 import ctypes
@@ -24,6 +23,7 @@ import jax
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_debug_key_reuse", True)
 gc.set_threshold(100_000, 50, 100)
 
 WORKER_GIGABYTES = 2.0  # what one worker may take
@@ -41,12 +41,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_configure(config):
-    """Fast tests compile without LLVM's optimisations, in half the time; slow ones check keys."""
+    """Fast tests compile without LLVM's optimisations, in half the time."""
     if config.option.markexpr == "not slow":
         jax.config.update("jax_disable_most_optimizations", True)
-        gc.disable()
-    else:
-        jax.config.update("jax_debug_key_reuse", True)
     _share_compiled_programs(config)
 
 

@@ -10,7 +10,6 @@ from nets import convolution, products
 
 AXES = ("NHWC", "HWIO", "NHWC")
 TOLERANCES = {"float32": 1e-4, "bfloat16": 3e-2}
-SIZES = ((1, 1), (5, 3), (3, 7), (15, 1))  # beside the usual one
 
 
 @pytest.fixture(params=DEVICES)
@@ -30,7 +29,12 @@ def by_jax(inputs, kernel):
 )
 @pytest.mark.parametrize(
     "size",
-    [(3, 3), *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES)],
+    [
+        (1, 1),
+        (3, 3),
+        *(pytest.param(size, marks=pytest.mark.slow) for size in ((5, 3), (3, 7))),
+        (15, 1),
+    ],
 )
 @pytest.mark.usefixtures("device")
 def test_values_and_gradients_are_those_of_jax(size, dtype):

@@ -49,7 +49,7 @@ def test_agents_play_near_equilibrium():
     assert float(evaluation.expected_value(form, policy)[0]) == pytest.approx(value, abs=0.01)
 
 
-@pytest.mark.parametrize("player", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("player", [0, 1])
 def test_an_agent_plays_its_composed_policy(player):
     """Along every path of public states, thinking wherever somebody is to act."""
     _, _, agent = kuhn()

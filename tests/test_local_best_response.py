@@ -205,7 +205,6 @@ def test_duplicate_deals_keep_the_mean_and_cut_the_variance():
     assert won.mean(axis=1).var() < 0.8 * independent
 
 
-@pytest.mark.slow
 def test_drawn_boards_come_near_all_of_them():
     """On the turn of hold'em, 44 boards; those drawn hold no card that is seen."""
     hand, board = jnp.array([51, 50]), jnp.array([0, 5, 20, 33, 47])

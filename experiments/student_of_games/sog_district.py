@@ -76,7 +76,7 @@ COMMAND = training_experiment(
     preset_docs={
         "smoke": "a minute",
         "district": "four rounds, short enough for a list of all histories: minutes",
-        "cpu": "one detective: 75 minutes on two cores",
+        "cpu": "one detective: more than three hours on one core of a loaded machine",
         "two_detectives": "two hours on one core",
         "paper": "two detectives, as long as the paper's training, for an accelerator",
     },
