@@ -63,7 +63,7 @@ class Config:
 
 _MANY = (10, 100, 1_000, 10_000)
 # SoG(400,1) has a preset of its own, so that either fits into an evening of two cores. A game has
-# up to 24 searches of Mr X or 120 of the detectives.
+# up to 26 searches of Mr X, two of them after double cards, or 120 of the detectives.
 PRESETS = {
     "smoke": Config(
         matches=(
@@ -78,8 +78,11 @@ PRESETS = {
             Match(simulations=100, networks="earlier", opponents=(10, 100), games=40, batch=20),
         )
     ),
-    # eight games as detectives take more than an hour on a core, which an interruption loses
-    "cpu_400": Config(matches=(Match(simulations=400, opponents=_MANY, games=48, batch=8),)),
+    # Eight games as detectives take more than an hour on a core, which an interruption loses.
+    # `cpu_simulations` has the games against PimBot(100).
+    "cpu_400": Config(
+        matches=(Match(simulations=400, opponents=(10, 1_000, 10_000), games=16, batch=8),)
+    ),
     # the agent's own simulations against one opponent, beside SoG(100,1) in the preset `cpu`
     "cpu_simulations": Config(
         matches=(

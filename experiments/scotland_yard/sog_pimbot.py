@@ -312,9 +312,9 @@ def deviations(config: Config) -> list[str]:
             for match in config.matches
         ),
         *[
-            "SoG(400,1) was to play 48 games; for lack of time the number was lowered when 8 of"
-            " them had been played, as Mr X, of which 5 were won. The games of the record were"
-            " played in four processes of one core each; its seconds are the sum of theirs"
+            "SoG(400,1) plays 32 games in place of the 48 that were planned: for lack of time the"
+            " number was lowered when 8 of the first run had been played, as Mr X, of which 5 were"
+            " won"
         ]
         * (config.matches == PRESETS["cpu_simulations"].matches),
         room_in_words(config.children, config.decision_shares),
@@ -351,7 +351,10 @@ COMMAND = Experiment(
         "cpu_simulations": (
             "two hours on two cores: SoG(10,1), SoG(32,1) and SoG(400,1) against PimBot(100)"
         ),
-        "cpu_400": "nine hours on two cores (an estimate): SoG(400,1), 48 games a point",
+        "cpu_400": (
+            "two and a half hours on two cores (an estimate): SoG(400,1), 16 games a point, but"
+            " for PimBot(100), which `cpu_simulations` has"
+        ),
         "large": "2,000 games a point, for accelerators",
     },
     batches=_batches,
