@@ -237,6 +237,10 @@ def test_detectives_may_be_told_probabilities(monkeypatch, capsys):
         ),
         ("scotland_yard --agent pimbot --probabilities --seat 0", "is for detectives"),
         (
+            "scotland_yard --agent experiments/results/sog_london/curriculum",
+            "curriculum has no networks in networks: they are large, and not in the repository",
+        ),
+        (
             "connect_four --agent random --probabilities --seat 0",
             "--probabilities is for scotland_yard",
         ),

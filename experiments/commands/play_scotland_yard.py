@@ -13,6 +13,7 @@ from jaxtyping import Array, Key
 from experiments.commands.play_terminal import ask, play_games, say
 from experiments.harness.network_files import NETWORKS
 from experiments.harness.progress import status
+from experiments.harness.runs import read_config
 from experiments.scotland_yard import one_game
 from experiments.scotland_yard.mr_x_range import range_after_move, range_after_the_deal
 from experiments.scotland_yard.trained_students import trained_player
@@ -30,8 +31,17 @@ _MOST_PROBABLE = 10  # of them whose probabilities are told
 
 def plays(agent: pathlib.Path, game: str) -> bool:
     """Whether it is an agent of this file: PimBot, or the folder of a run of `sog_london`."""
-    trained = game.partition("(")[0] == "scotland_yard" and (agent / NETWORKS).is_dir()
-    return str(agent) == PIMBOT or trained
+    if game.partition("(")[0] != "scotland_yard":
+        return str(agent) == PIMBOT
+    return str(agent) == PIMBOT or (agent / NETWORKS).is_dir() or _is_of_london(agent)
+
+
+def _is_of_london(folder):
+    """Whether it is that of a run of `sog_london`, whose networks may be elsewhere."""
+    try:
+        return bool(read_config(folder, experiment="sog_london"))
+    except (OSError, ValueError):
+        return False
 
 
 def play_person(

@@ -4,7 +4,8 @@ With probability epsilon a player moves at random. Otherwise Mr X moves as far a
 closest detective, and a detective as close as it can: to the station at which Mr X is assumed to
 be, when detectives search; to all stations at which he may be (the smallest sum of distances),
 when he searches, because they do not know where he is. Ties are broken at random. Mr X plays no
-double cards in playouts.
+double cards in playouts. Where a playout begins right after a double card, its
+first move may leave Mr X without a second one, which the rules do not allow, and then he has lost.
 
 All games of a batch play a round at a time: Mr X, then the detectives in their order.
 """
