@@ -36,6 +36,12 @@ def read_games(out):
         return [*csv.DictReader(file)]
 
 
+def test_all_players_have_names_of_their_own():
+    assert tournament.numbered(["uniform", "uci:e"]) == ["uniform", "uci:e"]
+    names = tournament.numbered(["uci:e", "uci:e", "uci:e 1", "uci:e"])
+    assert names == ["uci:e 2", "uci:e 3", "uci:e 1", "uci:e 4"]
+
+
 def test_a_ladder_has_all_players(tmp_path, capsys):
     assert run_ladder(tmp_path) == 0
     games = read_games(tmp_path)

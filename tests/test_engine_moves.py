@@ -104,11 +104,28 @@ def test_chess_moves_are_those_of_another_program():
         ("8/8/8/8/8/8/8/8 w - - 0 1", "a king of each colour"),
         ("k7/8/8/8/8/8/8/K7 x - - 0 1", "'x' is not of the form"),
         ("k7/8/8/8/8/8/8/K7 w - e9 0 1", "'e9' is not of the form"),
+        ("k7/8/8/8/8/8/8/R6K w - - 0 1", "could take the other's king"),
     ],
 )
 def test_what_is_no_fen_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         uci_moves.from_fen(load("chess").game, text)
+
+
+def test_a_king_that_can_be_taken_is_seen():
+    """In positions of random games, in which the other player would be to move."""
+    generator, checks = np.random.default_rng(0), 0
+    for _ in range(20):
+        board = chess.Board()
+        while not board.is_game_over():
+            place, turn = board.fen().split()[:2]
+            assert not uci_moves._takes_the_king(place, turn)
+            other = "b" if turn == "w" else "w"
+            assert uci_moves._takes_the_king(place, other) == board.is_check()
+            checks += board.is_check()
+            moves = [*board.legal_moves]
+            board.push(moves[generator.integers(len(moves))])
+    assert checks > 100
 
 
 def test_vertices_are_those_of_gtp():

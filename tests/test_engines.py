@@ -1,6 +1,7 @@
 """Engines as players, and matches in which programs fail."""
 
 import csv
+import dataclasses
 import io
 import shlex
 import sys
@@ -23,7 +24,9 @@ from experiments.engines.thinkers import uniform_action
 from experiments.engines.uci_engine import UciEngine, spin_range
 from experiments.harness import elo, results
 from experiments.harness.network_files import write_network
-from experiments.harness.runs import Run
+from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information import sog_board_games, sog_connect_four
+from experiments.perfect_information.student import NETWORK_FIELDS
 from jaxgames.adapters import gtp_moves
 from nets import cvpn, position_network, value_prior
 
@@ -263,6 +266,26 @@ def test_networks_are_read_from_the_folder_of_a_run(agent, new, kind, tmp_path):
     make_player(f"{agent}(network={path})", Settings(referee=load("gardner_chess")))
     with pytest.raises(ValueError, match=r"\.npz does not fit pgx:go_9x9: parameter "):
         read(path, load("go_9x9").game)
+
+
+TRAININGS = {
+    "connect_four": sog_connect_four.PRESETS["smoke"],
+    "gardner_chess": sog_board_games.PRESETS["smoke"]["gardner_chess"],
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_network_in_training_has_the_temperature_of_its_training(name, tmp_path):
+    """Of the prior; the run has no result yet."""
+    game, config = load(name).game, dataclasses.replace(TRAININGS[name], temperature=1.25)
+    arguments = mock.Mock(spec=RunArguments, out=tmp_path, preset="smoke")
+    arguments.resume = arguments.overwrite = False
+    run = Run(arguments, config, experiment="training", command="none")
+    sizes = {name: getattr(config, name) for name in NETWORK_FIELDS}
+    _, params = nnx.split(position_network.new_position_network(game, seed=5, **sizes))
+    write_network(run, "0", params)
+    evaluate, _ = networks.load_cvpn(tmp_path / "networks" / "0.npz", game)
+    assert evaluate.temperature == 1.25
 
 
 def test_networks_in_files_are_rounded(tmp_path):

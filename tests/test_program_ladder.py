@@ -74,3 +74,5 @@ def test_bad_options(tmp_path, capsys):
     assert "move_seconds=0.0 must be above 0" in capsys.readouterr().err
     assert cli.main([*words, "--alphazero", str(tmp_path / "none")]) == 2
     assert "must be a folder of a run of training" in capsys.readouterr().err
+    assert cli.main([*words, "--alphazero", str(tmp_path / "a,b")]) == 2
+    assert "a,b must not have a comma" in capsys.readouterr().err

@@ -118,6 +118,15 @@ def test_uci_searches_whatever_is_wrong_with_go(line, answer):
     assert best[1][1] in "45"  # black moves
 
 
+def test_a_game_that_goes_on_after_its_end_is_over():
+    """A graphical interface may not know that pgx ends it; the position before is not searched."""
+    mate = "position fen k4/5/K4/5/4R w - - 0 1 moves e1e5"
+    said = uci([f"{mate} a5a4 e5a5", "go", f"{mate} a5a4 e5a5 a4a5", "go nodes 3", "quit"])
+    over = "info string error: the game is over before"
+    none = ["info string the game is over", "bestmove (none)"]
+    assert said == [f"{over} a5a4: checkmate", *none, f"{over} a4a5: checkmate", *none]
+
+
 def test_uci_answers_go_where_no_search_is_possible():
     said = uci(["go", "go infinite", "quit"], network="/none")
     assert said[1::2] == ["bestmove (none)"] * 2

@@ -43,16 +43,18 @@ def paper_settings(
     solves: int,
     updates: int,
     learner: LearnerSettings | None = None,
+    temperature: float | None = None,
 ) -> StudentOfGamesSettings:
     """The paper's settings of training.
 
     Args:
       name: "chess", "go", "scotland_yard" or "holdem".
-      search: its evaluator is a `CvpnEvaluator`, whose prior gets the paper's temperature.
+      search: its evaluator is a `CvpnEvaluator`, whose prior gets the temperature.
       episodes: games side by side.
       solves: the most queries that are solved in a step.
       updates: gradient updates in a step.
       learner: in place of the paper's learner, whose replay buffers have up to 50 million examples.
+      temperature: of the prior, in place of the paper's.
 
     Returns:
       The settings.
@@ -62,7 +64,9 @@ def paper_settings(
     """
     if name not in PAPER_SETTINGS:
         raise ValueError(f"unknown settings {name!r}; allowed: {', '.join(PAPER_SETTINGS)}")
-    evaluate = dataclasses.replace(search.evaluate, temperature=PAPER_TEMPERATURE[name])
+    if temperature is None:
+        temperature = PAPER_TEMPERATURE[name]
+    evaluate = dataclasses.replace(search.evaluate, temperature=temperature)
     per_search, per_solve = PAPER_QUERIES[name]
     return StudentOfGamesSettings(
         search=dataclasses.replace(search, evaluate=evaluate),

@@ -246,14 +246,13 @@ def _of_games(name, response, *, payoffs, **more) -> results.Number:
     counted = np.array(payoffs)
     mean = float(shares @ counted)
     error = 2 * (max(shares @ counted**2 - mean**2, 0) / response.games) ** 0.5
-    low, high = mean - float(error), mean + float(error)
-    if error < _ROUNDING:  # all games count the same
-        ends = dict(least=float(min(payoffs)), most=float(max(payoffs)))
-        low, high = results.unseen_range(mean, response.games, **ends)
+    # Where nearly all games count the same, two standard errors say too little of the others; and
+    # they may reach beyond what a game can count.
+    least, most = float(min(payoffs)), float(max(payoffs))
+    low, high = results.unseen_range(mean, response.games, least=least, most=most)
+    low = max(min(low, mean - float(error)), least)
+    high = min(max(high, mean + float(error)), most)
     return results.Number(name=name, value=mean, low=low, high=high, **more)
-
-
-_ROUNDING = 1e-6
 
 
 def tables(config: Config, outcome: Outcome) -> Iterator[Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -29,11 +30,11 @@ Pairs = Sequence[Sequence[GameRecord]]  # the games of each pair
 
 def numbered(specs: Sequence[str]) -> list[str]:
     """Different names for all players."""
-    total, seen = collections.Counter(specs), collections.Counter()
-    names = []
+    total, names = collections.Counter(specs), []
     for spec in specs:
-        seen[spec] += 1
-        names.append(spec if total[spec] == 1 else f"{spec} {seen[spec]}")
+        own = (f"{spec} {number}" for number in itertools.count(1))
+        taken = {*specs, *names}
+        names.append(spec if total[spec] == 1 else next(name for name in own if name not in taken))
     return names
 
 

@@ -204,8 +204,18 @@ class UciServer:
             position, rest = uci_moves.from_fen(self._referee.game, " ".join(start[1:])), moves
         else:
             raise ValueError(f"position {' '.join(words)!r} must be startpos or fen ...")
-        self._position = self._referee.played(rest, position)
+        self._position = self._played(rest, position)
         self._start, self._moves = start, moves
+
+    def _played(self, moves, position):
+        """The position after some moves, or that in which pgx ends the game before the last of
+        them, as its rules of draws are not those of all programs."""
+        for move in moves:
+            if self._referee.is_over(position):
+                self._refuse(f"the game is over before {move}: {self._referee.ending(position)}")
+                break
+            position = self._referee.played([move], position)
+        return position
 
     def _go(self, words):
         try:

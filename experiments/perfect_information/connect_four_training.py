@@ -132,7 +132,6 @@ def training_experiment(
     label: Callable[[int], str],
     shared: Callable[[Config], Mapping[str, int]],
     targets: Mapping[str, float],
-    extras: Mapping[str, Callable[[Config, list[Cell]], Any]] | None = None,
     **fields: Any,
 ) -> Experiment:
     """The experiment that trains one kind of agent.
@@ -144,7 +143,6 @@ def training_experiment(
       label: the name of the agent with so many simulations.
       shared: the sizes that devices share in training.
       targets: the least values that are hoped for, by the name of the number.
-      extras: what result.json also has of the config.
       fields: further fields of the record.
     """
     return Experiment(
@@ -156,7 +154,7 @@ def training_experiment(
         draw=functools.partial(draw, label),
         numbers=functools.partial(numbers, label),
         tables=functools.partial(tables, name, label, targets),
-        extras={"targets": lambda config, cells: dict(targets), **(extras or {})},
+        extras={"targets": lambda config, cells: dict(targets)},
         error_bars=results.LEAST_AND_MOST,
         measure=measure,
         more_files=(LOG, NETWORKS),

@@ -108,6 +108,8 @@ def _last_network(folder):
     """The file of the last network of a run of training; empty: there is no run."""
     if folder is None:
         return ""
+    if "," in str(folder):
+        raise ValueError(f"the folder {folder} must not have a comma, which parts players' options")
     return str(network_file(folder, last_network(str(folder), 0)))
 
 

@@ -42,6 +42,7 @@ class Config(board_training.Config):
     resignation: bool = True  # as in the table: who expects to lose may end a game of self-play
     # moves of self-play after which the most probable one is played; None: the table's
     greedy_after: int | None = None
+    temperature: float = PAPER_TEMPERATURE["chess"]  # of the prior, in training and in play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,7 +191,8 @@ def change(config: Config, options: Options) -> Config:
 
 def training_settings(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
     """The paper's settings (Table S2), with the config's sizes and learner."""
-    sizes = {name: getattr(config, name) for name in ("episodes", "solves", "updates", "learner")}
+    names = "episodes", "solves", "updates", "learner", "temperature"
+    sizes = {name: getattr(config, name) for name in names}
     settings, own = paper_settings(config.table, search, **sizes), {}
     if config.outcome_share is not None:
         own["outcome_targets"] = config.outcome_share
@@ -272,6 +274,5 @@ COMMAND = training_experiment(
         "cpu": "an hour on one core in Gardner chess or 9x9 Go",
         "paper": "for accelerators; chess and Go on 19x19 with large networks",
     },
-    extras={"temperature": lambda config, outcome: PAPER_TEMPERATURE[config.table]},
     deviations=deviations,
 )

@@ -36,6 +36,7 @@ class Config(connect_four_training.Config):
 
     values: Values = "queries"  # what they are learned from
     network: str = FIRST_NETWORK  # a key of SOG_NETWORKS
+    temperature: float = PAPER_TEMPERATURE["chess"]  # of the prior, in training and in play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
 
 
 def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
-    """The settings of training with such searches, whose prior gets the paper's temperature."""
+    """The settings of training with such searches, whose prior gets the config's temperature."""
     settings = paper_settings(
         _TABLE[config.values],
         search,
@@ -109,6 +110,7 @@ def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettin
         solves=config.solves,
         updates=config.updates,
         learner=connect_four_training.learner_settings(config),
+        temperature=config.temperature,
     )
     ours = dict(greedy_after=_GREEDY_AFTER, resign_below=None, max_moves=None)
     return dataclasses.replace(settings, self_play=dataclasses.replace(settings.self_play, **ours))
@@ -145,7 +147,6 @@ COMMAND = training_experiment(
     label=lambda simulations: sog_student.label(simulations) if simulations else "network alone",
     shared=shared_sizes,
     targets=TARGETS,
-    extras={"temperature": lambda config, cells: PAPER_TEMPERATURE[_TABLE[config.values]]},
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",

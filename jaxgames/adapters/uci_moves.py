@@ -22,6 +22,9 @@ from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 _PIECES = ".PNBRQKkqrbnp"  # by pgx's numbers: 1 to 6 are the pieces of the player to move, -1 to -6
 _PROMOTIONS = "rbn"  # those of three planes each; the other planes promote to a queen
 _PAWN = 1
+_STRAIGHT = (0, 1), (0, -1), (1, 0), (-1, 0)
+_DIAGONAL = (1, 1), (1, -1), (-1, 1), (-1, -1)
+_KNIGHT = (1, 2), (2, 1), (-1, 2), (-2, 1), (1, -2), (2, -1), (-1, -2), (-2, -1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +147,7 @@ def from_fen(game: PgxBeliefs, text: str) -> PgxPosition:
       The position, with the seats of the game: white is player 0.
 
     Raises:
-      ValueError: it is no FEN of this game.
+      ValueError: it is no FEN of this game, or the player to move could take the other's king.
     """
     size = _KINDS[game.env.id].size
     _check_fen(text, size)
@@ -179,6 +182,33 @@ def _check_fen(text, size):
     for field, form in zip(fields[1:], forms, strict=True):
         if not re.fullmatch(form, field):
             raise ValueError(f"fen={text!r}: {field!r} is not of the form {form}")
+    if _takes_the_king(*fields[:2]):
+        raise ValueError(f"fen={text!r}: the player to move could take the other's king")
+
+
+def _takes_the_king(board, turn):
+    """Whether the player to move attacks the other's king: no legal move leads to such a board."""
+    rows = [re.sub(r"\d", lambda empty: "." * int(empty[0]), row) for row in board.split("/")]
+    if turn == "b":  # seen by black, whose pieces become the large letters
+        rows = [row.swapcase() for row in rows[::-1]]
+    pieces = {(r, c): piece for r, row in enumerate(rows) for c, piece in enumerate(row)}
+    (king,) = (square for square, piece in pieces.items() if piece == "k")
+
+    def first(down, right, far):
+        """What stands nearest to the king on a line of so many squares, if anything does."""
+        line = ((king[0] + n * down, king[1] + n * right) for n in range(1, far + 1))
+        return next((pieces[square] for square in line if pieces.get(square, ".") != "."), "-")
+
+    attackers = (
+        (_STRAIGHT, len(rows), "RQ"),
+        (_DIAGONAL, len(rows), "BQ"),
+        (_STRAIGHT + _DIAGONAL, 1, "K"),
+        (_KNIGHT, 1, "N"),
+        (((1, -1), (1, 1)), 1, "P"),
+    )
+    return any(
+        first(*step, far) in attacking for steps, far, attacking in attackers for step in steps
+    )
 
 
 @functools.cache
