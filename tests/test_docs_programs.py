@@ -106,8 +106,8 @@ def test_readme_trains(monkeypatch, tmp_path):
 def test_programs_of_the_readme_begin_the_tutorial():
     solve, search, train = blocks("README.md")
     started = blocks("docs/getting_started.md")
-    assert started[1:3] == [search, train]
-    assert [re.sub(r"  # .*", "", line) for line in started[0].splitlines()] == solve.splitlines()
+    assert started[2:4] == [search, train]
+    assert [re.sub(r"  # .*", "", line) for line in started[1].splitlines()] == solve.splitlines()
 
 
 def test_concepts_show_the_message_of_debug_mode():
@@ -123,8 +123,16 @@ def test_leaves_are_valued_by_hand():
     assert float(value) == pytest.approx(-1 / 18, abs=0.01)
 
 
+def test_getting_started_plays():
+    """At random player 0 wins an eighth: showdowns cancel, and player 1 folds twice as often."""
+    chance, decision, mean = printed(blocks("docs/getting_started.md")[0]).splitlines()
+    assert chance.startswith("True [0.3333")
+    assert decision == "1 [ True  True] [0. 0.]"
+    assert last_number(mean) == pytest.approx(-1 / 8, abs=0.12)
+
+
 def test_getting_started_solves_a_batch():
-    assert last_number(printed(blocks("docs/getting_started.md")[3])) < 0.01
+    assert last_number(printed(blocks("docs/getting_started.md")[4])) < 0.01
 
 
 def test_a_policy_found_here_is_as_good_in_openspiel():
