@@ -305,7 +305,7 @@ def _check_text(game: Game, trace: _Trace) -> None:
     """Pictures and names are strings; different moves have different names."""
     for playout in range(min(_NUM_REPLAYED, len(trace.moves))):
         for time in range(trace.moves.shape[1]):
-            state = jax.tree.map(jnp.asarray, _state(trace, playout, time))
+            state = jax.device_put(_state(trace, playout, time))
             moves = np.flatnonzero(np.asarray(state.legal))
             if state.actor == CHANCE:
                 moves = np.flatnonzero(np.asarray(state.chance_probs))

@@ -24,6 +24,7 @@ THREE_STREETS = Poker(
     raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
 )
 ONE_RAISE = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(1, 1))
+TWO_RAISES = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(1, 2))
 BUCKETS = (20, 30)
 
 

@@ -33,7 +33,7 @@ def matched(regret):
 
 def iterate(tree, regret, average, bucket, cards, strength, weight):
     """Adds an iteration of this weight to the tables; `bucket` is `[S, H]`."""
-    meets, beats = pairs_of_hands(cards, strength)
+    meets, beats = (x.astype(float) for x in pairs_of_hands(cards, strength))
     old = {node: matched(table) for node, table in regret.items()}
 
     def values(node, reach):
@@ -43,9 +43,9 @@ def iterate(tree, regret, average, bucket, cards, strength, weight):
         if actor in (FOLD, SHOWDOWN):
             chips = tree.paid[node].min() + tree.pot / 2
             if actor == SHOWDOWN:
-                return [chips * beats @ reach[1 - p] for p in range(2)]
+                return [chips * (beats @ reach[1 - p]) for p in range(2)]
             sign = 1 if tree.winner[node] == 0 else -1
-            return [chips * s * meets @ reach[1 - p] for p, s in enumerate((sign, -sign))]
+            return [chips * s * (meets @ reach[1 - p]) for p, s in enumerate((sign, -sign))]
         rows = bucket[tree.street[node]]
         policy = old[node][rows]
         below = []
@@ -79,14 +79,14 @@ def iterate_cfr_br(
     """Adds an iteration of CFR-BR to the tables, and to the regrets of responding players before
     the last street, whose rows are `responding` `[S, H]`. Averages and regrets have own weights."""
     last = len(bucket) - 1
-    meets, beats = pairs_of_hands(cards, strength)
+    meets, beats = (x.astype(float) for x in pairs_of_hands(cards, strength))
     old, answers = ({n: matched(x) for n, x in tables.items()} for tables in (regret, trunk))
 
     def at_end(node, reach, player):
         chips = tree.paid[node].min() + tree.pot / 2
         if tree.actor[node] == SHOWDOWN:
-            return chips * beats @ reach
-        return (chips if tree.winner[node] == player else -chips) * meets @ reach
+            return chips * (beats @ reach)
+        return (chips if tree.winner[node] == player else -chips) * (meets @ reach)
 
     def respond(node, reach, policy, player):
         """The values of a player whose policy on the last street becomes the best response to a
@@ -145,7 +145,7 @@ def iterate_cfr_br(
 def value(tree, players, cards, strength):
     """What player 0 wins of player 1, summed over all pairs of hands on a board; of each player, a
     table for each decision and the buckets `[S, H]`."""
-    meets, beats = pairs_of_hands(cards, strength)
+    meets, beats = (x.astype(float) for x in pairs_of_hands(cards, strength))
 
     def values(node, reach):
         actor = tree.actor[node]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pyspiel
 
@@ -31,17 +32,44 @@ def assert_same_game(
     they are equal).
     """
     assert game.num_players == pyspiel_game.num_players()
-    action_map = action_map or same_action
-    generator = np.random.default_rng(seed)
-    step, root = jax.jit(game.step), jax.jit(game.init)()
+    action_map, generator = action_map or same_action, np.random.default_rng(seed)
+    lines = []  # our moves of each playout, and OpenSpiel's states before them and at the end
     for _ in range(num_playouts):
-        state, theirs = root, pyspiel_game.new_initial_state()
-        assert_same_state(state, theirs, action_map)
+        theirs, made = pyspiel_game.new_initial_state(), []
+        seen = [theirs.clone()]
         while not theirs.is_terminal():
             move = int(generator.choice(moves(theirs)))
-            state = step(state, np.int32(action_map(theirs, move)))
+            made.append(action_map(theirs, move))
             theirs.apply_action(move)
-            assert_same_state(state, theirs, action_map)
+            seen.append(theirs.clone())
+        lines.append((made, seen))
+    length = max(len(made) for made, _ in lines)
+    actions = [made + [0] * (length - len(made)) for made, _ in lines]  # the end stays the end
+    played = _shown_along(game, np.array(actions, np.int32))
+    for number, (_, seen) in enumerate(lines):
+        for time, theirs in enumerate(seen):
+            shown = {name: values[number, time] for name, values in played.items()}
+            assert_same_state(State(**shown), theirs, action_map)
+
+
+def _shown_along(game, actions):
+    """What states show before each action of some lines of play `[N, T]`, and at the end."""
+
+    def shown(state):
+        return {
+            name: getattr(state, name) for name in ("actor", "legal", "chance_probs", "returns")
+        }
+
+    @jax.jit
+    @jax.vmap
+    def play(line):
+        def step(state, action):
+            return game.step(state, action), shown(state)
+
+        last, before = jax.lax.scan(step, game.init(), line)
+        return jax.tree.map(lambda x, end: jnp.concatenate([x, end[None]]), before, shown(last))
+
+    return jax.tree.map(np.asarray, play(actions))
 
 
 def universal_poker(text: str, abstraction: str = "fcpa") -> pyspiel.Game:

@@ -21,6 +21,7 @@ from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAge
 from solvers.perfect_information.positions import legal_actions, num_actions, position_after
 
 GAME = pgx_beliefs("tic_tac_toe")
+AFTER, LEGAL = jax.jit(position_after), jax.jit(legal_actions)
 SEARCH = AlphaZero(alphazero_search.zero, simulations=200)
 TASTE = -1.5 * np.arange(9, dtype=np.float32)  # of a player who likes the first cells
 BIASED = AlphaZeroAgent(
@@ -96,6 +97,18 @@ def test_values_are_those_of_the_best_response():
 
 
 @pytest.mark.slow
+def test_an_opponent_may_play_at_random():
+    numbers, _ = decisions((2, 3), 4)
+    settings = AlphaZero(alphazero_search.zero, simulations=20)
+    same_prior = AlphaZeroAgent(settings=settings)
+    first, second = (
+        search_at(AlphaZeroAgent(settings=settings, opponent=opponent), numbers)
+        for opponent in (AlphaZeroAgent(), same_prior)
+    )
+    chex.assert_trees_all_equal(first, second)
+
+
+@pytest.mark.slow
 def test_fewer_simulations_than_there_is_room_for():
     numbers, _ = decisions((0, 2), 8)
     roomy = AlphaZeroAgent(settings=SEARCH, simulations=jnp.int32(20), opponent=BIASED)
@@ -167,14 +180,17 @@ FIRST = scripted(jnp.argmax)
 LAST = scripted(lambda legal: 8 - jnp.argmax(legal[::-1]))
 
 
+RULES = make("tic_tac_toe")
+STEP = jax.jit(RULES.step)
+
+
 def by_the_rules(pick_by_seat):
     """Actions and payoff of a scripted game by the other implementation of the rules."""
-    game = make("tic_tac_toe")
-    state, actions = game.init(), []
+    state, actions = RULES.init(), []
     while int(state.actor) >= 0:
         legal = np.flatnonzero(state.legal)
         actions.append(int(legal[pick_by_seat[int(state.actor)]]))
-        state = game.step(state, jnp.int32(actions[-1]))
+        state = STEP(state, np.int32(actions[-1]))
     return actions, float(state.returns[0])
 
 
@@ -203,8 +219,8 @@ def test_searches_are_those_of_mctx(name, simulations, depths):
     for depth in depths:
         state = game.root()
         while depth and int(game.actor(state)) >= 0:
-            legal = np.flatnonzero(legal_actions(game, state))
-            below = position_after(game, state, jnp.int32(random.choice(legal)))
+            legal = np.flatnonzero(LEGAL(game, state))
+            below = AFTER(game, state, jnp.int32(random.choice(legal)))
             state, depth = (state, 0) if int(game.actor(below)) < 0 else (below, depth - 1)
         states.append(state)
     states = jax.tree.map(lambda *each: jnp.stack(each), *states)
@@ -244,7 +260,7 @@ def test_columns_of_the_legal_actions_are_enough(monkeypatch):
     """Trees with room for as many actions as are legal make the same searches."""
     agent, state = AlphaZeroAgent(settings=SEARCH), GAME.root()
     for cell in (4, 0, 8):  # six cells are left
-        state = position_after(GAME, state, jnp.int32(cell))
+        state = AFTER(GAME, state, jnp.int32(cell))
 
     def searched(state):
         keys = jax.random.split(jax.random.key(0))

@@ -49,12 +49,18 @@ def below(table, state, reach, policy):
     return jax.vmap(lambda child: table.down(state, child, reach, policy))(children)
 
 
+@jax.jit
+def step(table, state, reach, policy):
+    """The children, which of them exist, and both players' reaches there."""
+    return table.children(state), table.child_mask(state), below(table, state, reach, policy)
+
+
 def row_policy(table, policy, state):
     """Both players' probabilities `[A, N]` in a public state; 0 for who does not act."""
     rows = [np.zeros(size) for size in zip(table.num_actions, table.num_rows, strict=True)]
-    actor = int(table.actors[state])
+    actor = int(np.asarray(table.actors)[state])
     if actor >= 0:
-        numbers = np.asarray(table.information_states[actor][state])
+        numbers = np.asarray(table.information_states[actor])[state]
         own = policy[actor][np.maximum(numbers, 0), : table.num_actions[actor]]
         rows[actor] = np.where(numbers >= 0, own.T, 0)
     return tuple(rows)
@@ -84,14 +90,16 @@ def test_expected_values_are_those_of_the_game(name):
     root = int(table.root())
     reaches = {root: tuple(rows.astype(float) for rows in table.rows(root))}
     value, worth = 0.0, jax.jit(lambda s, r: table.terminal_values(s, 0, r))
-    for state in range(int(table.first), len(table.actors)):
+    actors = np.asarray(table.actors)
+    for state in range(int(table.first), len(actors)):
         reach = reaches[state]
-        if int(table.actors[state]) == TERMINAL:
-            value += float(jnp.vdot(reach[0], worth(state, reach[1])))
+        if actors[state] == TERMINAL:
+            value += float(np.vdot(reach[0], worth(state, reach[1])))
             continue
-        after = below(table, state, reach, row_policy(table, policy, state))
-        for k in np.flatnonzero(table.child_mask(state)):
-            reaches[int(table.children(state)[k])] = tuple(own[k] for own in after)
+        given = step(table, state, reach, row_policy(table, policy, state))
+        children, exists, after = jax.device_get(given)
+        for k in np.flatnonzero(exists):
+            reaches[int(children[k])] = tuple(own[k] for own in after)
     public = build_sequence_form(tree, dtype="float64")
     assert value == pytest.approx(float(evaluation.expected_value(public, policy)[0]), abs=1e-12)
 
@@ -162,11 +170,14 @@ def test_pairs_follow_histories(name):
 @pytest.mark.parametrize("name", GAMES)
 def test_legal_actions_are_the_games(name):
     tree, table = compiled(name)
-    for state in np.flatnonzero(np.asarray(table.actors) >= 0):
-        actor = int(table.actors[state])
-        numbers = np.asarray(table.information_states[actor][state])
-        legal = tree.legal_actions(actor)[numbers[numbers >= 0]].T
-        here = [np.asarray(own) for own in table.legal(state)]
+    actors, legal_actions = np.asarray(table.actors), [tree.legal_actions(p) for p in range(2)]
+    states = np.flatnonzero(actors >= 0)
+    every = [np.asarray(own) for own in jax.jit(jax.vmap(table.legal))(states)]
+    for place, state in enumerate(states):
+        actor = int(actors[state])
+        numbers = np.asarray(table.information_states[actor])[state]
+        legal = legal_actions[actor][numbers[numbers >= 0]].T
+        here = [own[place] for own in every]
         count = table.num_actions[actor]
         np.testing.assert_array_equal(here[actor][:, numbers >= 0], legal[:count])
         assert not legal[count:].any()

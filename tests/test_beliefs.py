@@ -4,6 +4,7 @@ import functools
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from solver_reference import random_policies
@@ -67,16 +68,26 @@ def test_beliefs_are_bayes_rule_on_histories(name):
         tree, table = compiled(name)
         policy = random_policies(tree, 0)
         expected, reachable = posteriors(tree, policy)
-        down, compatible = jax.jit(table.down), jax.jit(table.compatible, static_argnums=1)
+        compatible = jax.jit(table.compatible, static_argnums=1)
+        actors = np.asarray(table.actors)
+        information_states = [np.asarray(own) for own in table.information_states]
+
+        @jax.jit
+        def below(state, reach, policy):
+            """The children, which of them exist, and both players' reaches there."""
+            numbers = jnp.arange(table.num_children, dtype=jnp.int32)
+            down = jax.vmap(lambda k: table.down(state, k, reach, policy))(numbers)
+            return table.children(state), table.child_mask(state), down
+
         root = int(table.root())
         reaches = {root: tuple(rows.astype(float) for rows in table.rows(root))}
-        for state in range(int(table.first), len(table.actors)):
-            reach, actor = reaches[state], int(table.actors[state])
+        for state in range(int(table.first), len(actors)):
+            reach, actor = reaches[state], int(actors[state])
             for player in range(2):
                 belief = np.asarray(reach[player] * compatible(state, player, reach[1 - player]))
-                exists = np.asarray(table.information_states[player][state]) >= 0
+                exists = information_states[player][state] >= 0
                 if reachable[state]:
-                    numbers = np.asarray(table.information_states[player][state])[exists]
+                    numbers = information_states[player][state][exists]
                     np.testing.assert_allclose(
                         belief[exists] / belief.sum(), expected[player][numbers], atol=1e-12
                     )
@@ -86,12 +97,12 @@ def test_beliefs_are_bayes_rule_on_histories(name):
             sizes = zip(table.num_actions, table.num_rows, strict=True)
             acts = tuple(np.zeros(size) for size in sizes)
             if actor >= 0:
-                rows = np.asarray(table.information_states[actor][state])
+                rows = information_states[actor][state]
                 own = policy[actor][rows[rows >= 0], : table.num_actions[actor]]
                 acts[actor][:, rows >= 0] = own.T
-            for k in np.flatnonzero(table.child_mask(state)):
-                child = int(table.children(state)[k])
-                reaches[child] = down(state, int(k), reach, acts)
+            children, exists, after = jax.device_get(below(state, reach, acts))
+            for k in np.flatnonzero(exists):
+                reaches[int(children[k])] = tuple(own[k] for own in after)
 
 
 def test_permuting_suits_permutes_the_answer():

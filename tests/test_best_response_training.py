@@ -97,6 +97,28 @@ def test_what_is_learned_from():
     assert all((own == row).all(axis=1).any() for row in examples.features)
 
 
+@pytest.mark.slow
+def test_games_that_end_before_the_responders_turn_count():
+    """In coin toss player 0 may sell at once: here it always does, for half a chip on average."""
+    environment = build_environment(make("coin_toss"))
+    graph, params = best_response_training.new_network(
+        environment, jax.random.key(0), width=8, depth=1
+    )
+    _, _, _, settings, _, _ = case()
+    search = dataclasses.replace(settings.search, evaluate=ResponseEvaluator(graph), simulations=2)
+    settings = dataclasses.replace(settings, search=search)
+    source, _, _ = compiled("coin_toss")
+    sells = tuple(np.eye(2)[np.zeros(count, int)] for count in source.num_decisions)
+    response = build_response_game(source, environment.game, sells, responder=1)
+    key = jax.random.key(1)
+    state = best_response_training.init(environment, response, params, key, settings=settings)
+    _, metrics = best_response_training.train_step(
+        environment, response, graph, state, settings=settings
+    )
+    assert int(metrics["games"]) == settings.episodes
+    assert abs(float(metrics["won"])) <= 0.5
+
+
 def test_the_loss_by_hand():
     def network(features):
         return jnp.array([0.5, -1.0]), jnp.array([[0.0, jnp.log(3.0)], [7.0, 0.0]])

@@ -13,6 +13,7 @@ from accelerator_branches import accelerator_branches
 from blueprint_cases import (
     BUCKETS,
     THREE_STREETS,
+    TWO_RAISES,
     TWO_STREETS,
     game_of,
     random_tables,
@@ -67,9 +68,15 @@ def test_iterations_in_chunks_equal_those_hand_by_hand(monkeypatch):
     check_iterations(600)
 
 
-@pytest.mark.parametrize("groups", [pytest.param(600, marks=pytest.mark.slow), 1176])
-def test_iterations_equal_those_hand_by_hand(groups):
-    check_iterations(groups)
+@pytest.mark.parametrize(
+    ("groups", "poker"),
+    [
+        (1176, TWO_RAISES),
+        *(pytest.param(n, TWO_STREETS, marks=pytest.mark.slow) for n in (600, 1176)),
+    ],
+)
+def test_iterations_equal_those_hand_by_hand(groups, poker):
+    check_iterations(groups, poker)
 
 
 @pytest.mark.slow
@@ -95,7 +102,8 @@ def check_iterations(groups, poker=TWO_STREETS, buckets=BUCKETS):
             deal, count = make_deal(tables, board, groups=groups, dtype=jnp.float64)
             assert int(count) <= groups
             state = board_sampled_cfr.iterate(state, deal, game=game)
-            whole, _ = make_deal(tables, board, groups=math.comb(52 - num_cards, 2))
+            hands = math.comb(52 - num_cards, 2)
+            whole, _ = make_deal(tables, board, groups=hands, dtype=jnp.float64)
             cards = [np.asarray(x) for x in (whole.bucket, whole.cards, whole.strength)]
             reference.iterate(tree, regret, average, *cards, weight=number + 1)
         for mine, theirs in ((state.regret, regret), (state.average, average)):

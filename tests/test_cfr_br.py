@@ -13,6 +13,7 @@ from accelerator_branches import accelerator_branches
 from blueprint_cases import (
     ONE_RAISE,
     THREE_STREETS,
+    TWO_RAISES,
     TWO_STREETS,
     game_of,
     random_tables,
@@ -34,8 +35,11 @@ def as_accelerators():
         yield
 
 
-def test_iterations_of_cfr_br_equal_those_hand_by_hand():
-    check_cfr_br()
+@pytest.mark.parametrize(
+    "poker", [TWO_RAISES, pytest.param(TWO_STREETS, marks=pytest.mark.slow)], ids=["small", "whole"]
+)
+def test_iterations_of_cfr_br_equal_those_hand_by_hand(poker):
+    check_cfr_br(poker)
 
 
 @pytest.mark.slow

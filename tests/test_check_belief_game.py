@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import pytest
+from jaxtyping import Array
 
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs import belief_table, check_belief_game
@@ -56,28 +57,23 @@ def test_late_starts_in_scotland_yard_pass():
 
 
 @record
-class Leaky(AlignedTable):
-    """Loses reach on the way down."""
+class Wrong(AlignedTable):
+    """Breaks no law as long as `kept` is 1, `added` is 0 and `lost` is False."""
+
+    kept: Array  # [] share of the reach that comes down
+    added: Array  # [] to what `up` gives a player who does not act
+    lost: Array  # [] bool: pairs of rows become impossible
 
     def down(self, state, child, reach, policy):
-        return jax.tree.map(lambda x: 0.9 * x, AlignedTable.down(self, state, child, reach, policy))
-
-
-@record
-class Asymmetric(AlignedTable):
-    """Its `up` is not the transpose of its `down`."""
+        below = AlignedTable.down(self, state, child, reach, policy)
+        return jax.tree.map(lambda x: self.kept * x, below)
 
     def up(self, state, values):
         actions, seen = AlignedTable.up(self, state, values)
-        return actions, jax.tree.map(lambda x: x + 1, seen)
-
-
-@record
-class Lost(AlignedTable):
-    """Its pairs of rows become impossible."""
+        return actions, jax.tree.map(lambda x: x + self.added, seen)
 
     def follow(self, state, pair, action):
-        return jnp.full_like(BeliefTable.follow(self, state, pair, action), -1)
+        return jnp.where(self.lost, -1, BeliefTable.follow(self, state, pair, action))
 
 
 @record
@@ -97,12 +93,25 @@ def broken(cls=None, **changes):
     return (cls or AlignedTable)(**fields | changes)
 
 
+def wrong(**changes):
+    """Programs are compiled once for all of these."""
+    right = dict(kept=jnp.float32(1), added=jnp.float32(0), lost=jnp.bool_(False))
+    return broken(Wrong, **right | changes)
+
+
+def test_games_that_are_wrong_in_nothing_pass():
+    check_belief_game(wrong(), num_playouts=8)
+
+
 @pytest.mark.parametrize(
     ("game", "message"),
     [
-        (lambda: broken(Leaky), "probability is lost or made on the way to the children"),
-        (lambda: broken(Asymmetric), "up is not the transpose of down"),
-        (lambda: broken(Lost), "follow and weight differ"),
+        (
+            lambda: wrong(kept=jnp.float32(0.9)),
+            "probability is lost or made on the way to the children",
+        ),
+        (lambda: wrong(added=jnp.float32(1)), "up is not the transpose of down"),
+        (lambda: wrong(lost=jnp.bool_(True)), "follow and weight differ"),
         (lambda: broken(max_depth=1), "not over after 1 public states"),
         (lambda: broken(legal_actions=legal(jnp.invert)), "legal actions are not those of"),
         (lambda: broken(payoffs=kuhn().payoffs * jnp.nan), "payoffs are not zero-sum"),
@@ -118,4 +127,4 @@ def broken(cls=None, **changes):
 )
 def test_broken_laws_are_named(game, message):
     with pytest.raises(AssertionError, match=rf"kuhn_poker.*: .*{message}"):
-        check_belief_game(game(), num_playouts=4)
+        check_belief_game(game(), num_playouts=8)

@@ -72,7 +72,8 @@ def test_what_random_moves_keep(positions):
     assert positions.matters.mean() == pytest.approx(0.53, abs=0.005)
 
 
-def test_late_positions_are_scored_as_minimax_values_them(positions, states):
+def test_late_positions_are_scored_as_minimax_values_them(positions, states, monkeypatch):
+    monkeypatch.setattr(minimax, "_BLOCK", 128)  # there are few positions at each depth
     game, state = states
     late = np.flatnonzero(positions.ply >= 35)[::6]
     assert len(late) > 12

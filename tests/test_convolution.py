@@ -38,16 +38,20 @@ def by_jax(inputs, kernel):
 )
 @pytest.mark.usefixtures("device")
 def test_values_and_gradients_are_those_of_jax(size, dtype):
-    keys = jax.random.split(jax.random.key(0), 3)
-    inputs = jax.random.normal(keys[0], (7, 6, 5, 4))
-    kernel = 0.2 * jax.random.normal(keys[1], (*size, 4, 3))
-    weights = jax.random.normal(keys[2], (7, 6, 5, 3))
+    random = np.random.default_rng(0)
+    sizes = (7, 6, 5, 4), (*size, 4, 3), (7, 6, 5, 3)
+    inputs, kernel, weights = (random.normal(size=size).astype(np.float32) for size in sizes)
+    kernel = 0.2 * kernel
 
     def found(convolve):
         def loss(inputs, kernel):
             return jnp.sum(weights * jnp.sin(convolve(inputs, kernel)))
 
-        return convolve(inputs, kernel), *jax.grad(loss, (0, 1))(inputs, kernel)
+        @jax.jit
+        def both(inputs, kernel):
+            return convolve(inputs, kernel), *jax.grad(loss, (0, 1))(inputs, kernel)
+
+        return both(inputs, kernel)
 
     def convolve(inputs, kernel):
         return convolution.convolve(inputs, kernel, dtype)
@@ -78,8 +82,9 @@ def test_boards_one_by_one_are_the_batch(dtype):
             kernel
         )
 
-    alone = jax.vmap(lambda board: gradient(board[None]))(inputs)
-    np.testing.assert_allclose(jnp.sum(alone, axis=0), gradient(inputs), rtol=1e-4, atol=1e-4)
+    alone = jax.jit(jax.vmap(lambda board: gradient(board[None])))(inputs)
+    whole = jax.jit(gradient)(inputs)
+    np.testing.assert_allclose(np.sum(alone, axis=0), whole, rtol=1e-4, atol=1e-4)
 
 
 def test_products_have_factors_of_bfloat16(monkeypatch):

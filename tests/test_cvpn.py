@@ -214,7 +214,8 @@ def test_a_search_takes_it():
 @pytest.mark.parametrize("torso", ["mlp", "residual"])
 @pytest.mark.parametrize("name", ["kuhn_poker", "scotland_yard(map=glasses,rounds=2)"])
 def test_networks_of_another_game_are_refused(name, torso):
-    other = belief_table(make(name))
+    game = make(name)
+    other = game.belief_game() or belief_table(game)
     graph, params = evaluator(torso=torso)
     _, foreign = nnx.split(cvpn.new_cvpn(other, seed=0, width=16, depth=2, torso=torso))
     evaluate, state = cvpn.CvpnEvaluator(graph), other.root()

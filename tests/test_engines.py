@@ -306,6 +306,15 @@ def test_a_program_that_is_missing_is_named_with_its_package(monkeypatch):
         make_player("gnugo", Settings(referee=load("go_9x9")))
 
 
+def test_openings_lead_to_different_positions():
+    """In Connect Four the order of moves may not matter."""
+    referee = load("connect_four")
+    openings = match.draw_openings(referee, pairs=60, length=3, seed=0)
+    boards = {referee.picture(referee.played(moves, referee.start)) for moves in openings}
+    assert len(boards) == len(openings) == 60
+    assert openings[:5] == match.draw_openings(referee, pairs=5, length=3, seed=0)
+
+
 def run_match(out, *options):
     """A match of two programs that pass."""
     player = f"gtp:{FAKE} gtp answers pass"

@@ -128,7 +128,7 @@ def test_actions_do_not_exist_for_cfr_before_they_were_added():
         np.testing.assert_allclose(policy.sum(axis=(1, 2)), actor == player, rtol=1e-5)
 
 
-@pytest.mark.parametrize("expand", [1, 2, None])
+@pytest.mark.parametrize("expand", [1, pytest.param(2, marks=pytest.mark.slow), None])
 def test_search_of_the_whole_rest_is_minimax(expand):
     _, positions = endgame()
     here, searches = search(expand=expand)

@@ -454,7 +454,10 @@ def test_cfr_convergence_smoke(tmp_path):
 
 def test_cfr_convergence_resumes_to_the_same_numbers(tmp_path, monkeypatch, capfd):
     config = dataclasses.replace(
-        cfr_convergence.PRESETS["smoke"], games={"Kuhn": "kuhn_poker"}, timing_seconds=1e-4
+        cfr_convergence.PRESETS["smoke"],
+        games={"Kuhn": "kuhn_poker"},
+        solvers=("cfr_plus",),
+        timing_seconds=1e-4,
     )
     monkeypatch.setitem(cfr_convergence.PRESETS, "smoke", config)
     whole, parts = tmp_path / "whole", tmp_path / "parts"

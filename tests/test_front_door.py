@@ -310,6 +310,11 @@ def test_agents_act(agent):
     assert policy[action] > 0
     mind = agent.observe(mind, int(action))
     assert int(agent.table.actor(mind.public)) == 1
+    second = agent.new_game(1)
+    with pytest.raises(ValueError, match="an agent must think at the root of the game first"):
+        agent.observe(second, int(action))
+    second = agent.observe(agent.think(jax.random.key(1), second), int(action))
+    assert agent.act(jax.random.key(2), second, 1)[2].sum() == pytest.approx(1)
 
 
 @pytest.mark.slow

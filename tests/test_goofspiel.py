@@ -32,7 +32,10 @@ def test_returns_of_three_players_agree_with_openspiel(returns):
     assert_same_game(game, theirs, num_playouts=60, seed=1)
 
 
-@pytest.mark.parametrize(("cards", "points"), [(4, "random"), (5, "descending")])
+@pytest.mark.parametrize(
+    ("cards", "points"),
+    [(4, "random"), pytest.param(5, "descending", marks=pytest.mark.slow)],
+)
 def test_whole_tree_agrees_with_openspiel(cards, points):
     game = Goofspiel(cards=cards, points=points)
     assert_same_tree(game, openspiel_goofspiel(cards, points))

@@ -18,28 +18,29 @@ from solvers.approximate_best_response.exact_chump_responses import Chump
 
 CALLS = Chump((0.0, 1.0, 0.0))
 POKER = holdem_opponents.StrengthPoker(**SMALL.parameters())
+STEP = jax.jit(POKER.step)
 
 
 def test_features_tell_what_the_player_knows():
     """They are the same whatever the other player holds."""
     states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), playouts().states)
     states = jax.tree.map(lambda x: x[states.num_dealt >= 2], states)
-    for player in range(2):
+    features = jax.jit(jax.vmap(POKER.features, in_axes=(0, None)))
+    for player in np.arange(2, dtype=np.int32):
         others = np.arange(2)[None, :, None] != player
         hidden = states.replace(hole=np.where(others, np.int32(NOTHING), states.hole))
-        features = jax.jit(jax.vmap(functools.partial(POKER.features, player=player)))
-        np.testing.assert_array_equal(features(states), features(hidden))
+        np.testing.assert_array_equal(features(states, player), features(hidden, player))
 
 
 def test_strength_is_the_share_of_hands_that_are_beaten():
     """With a pair, and the lowest card without one: of the other four cards."""
-    state, step = POKER.init(), jax.jit(POKER.step)
+    state = POKER.init()
     for card in (4, 0, 5):  # an ace, the lowest card, and the other ace
-        state = step(state, jnp.int32(card))
+        state = STEP(state, np.int32(card))
         while int(state.actor) >= 0:
-            state = step(state, jnp.int32(CALL))
-    of_player = jax.jit(POKER.features, static_argnums=1)
-    features = np.stack([of_player(state, player) for player in range(2)])
+            state = STEP(state, np.int32(CALL))
+    of_player = jax.jit(POKER.features)
+    features = np.stack([of_player(state, player) for player in np.arange(2, dtype=np.int32)])
     np.testing.assert_allclose(features[:, 0], [1, 1 / 8], atol=1e-6)
 
 
@@ -56,7 +57,18 @@ def test_the_belief_is_what_bayes_says():
         belief = holdem_opponents.RangeBelief(
             game=POKER, policy_of_hands=policy, responder=jnp.int32(responder)
         )
-        after = jax.jit(belief.after)
+        nodes = holdem_opponents.IndexedGame(
+            game=POKER, index=lambda s, p: p, num_states=9, max_decisions=9
+        )
+
+        @jax.jit
+        def seen_from(memory, state, action, belief=belief, nodes=nodes):
+            """What each hand would do, the memory after an action, and the weights of hands."""
+            node = nodes.at(state)
+            after = belief.after(memory, node, action)
+            rows = lbr.probabilities(POKER, policy, node.place)
+            return rows, after, belief.weights(after, node.place)
+
         checked = 0
         for game in range(8):
             memory, expected = belief.start(), np.ones(6)
@@ -65,15 +77,12 @@ def test_the_belief_is_what_bayes_says():
                 if state.actor in (CHANCE, TERMINAL):
                     continue
                 action = playouts().moves[game, step]
-                node = holdem_opponents.IndexedGame(
-                    game=POKER, index=lambda s, p: p, num_states=9, max_decisions=9
-                ).at(jax.tree.map(jnp.asarray, state))
-                rows = np.asarray(lbr.probabilities(POKER, policy, node.place))
-                memory = after(memory, node, jnp.int32(action))
+                given = memory, jax.tree.map(np.asarray, state), np.int32(action)
+                rows, memory, weights = seen_from(*given)
+                rows, weights = np.asarray(rows), np.asarray(weights)
                 if state.actor == 1 - responder:
                     expected = expected * rows[:, action]
                     checked += 1
-                weights = np.asarray(belief.weights(memory, node.place))
                 seen = {int(state.hole[responder, 0]), int(state.board[0])}
                 mine = np.where(np.isin(np.arange(6), list(seen)), 0, expected)
                 np.testing.assert_allclose(weights / weights.sum(), mine / mine.sum(), rtol=1e-5)
@@ -87,7 +96,7 @@ def test_hands_are_drawn_in_proportion_to_their_weights(policy):
     )
     state = POKER.init()
     for card in (2, 5):
-        state = POKER.step(state, jnp.int32(card))
+        state = STEP(state, np.int32(card))
     noise = (jnp.arange(1000, dtype=jnp.float32) + 0.5) / 1000
     memory = belief.start()
     draw = jax.jit(jax.vmap(lambda noise: belief.sample(memory, state, None, noise)))
@@ -101,9 +110,9 @@ def test_any_two_cards_are_drawn_equally_often():
         "poker(hole=2,ranks=3,suits=2,board=0/1,raise_sizes=10/20,max_raises=1/1,first=1/0)"
     )
     belief = holdem_opponents.RangeBelief(game=game, policy_of_hands=None, responder=jnp.int32(0))
-    state = game.init()
+    state, step = game.init(), jax.jit(game.step)
     for card in (1, 4, 0, 5):
-        state = game.step(state, jnp.int32(card))
+        state = step(state, np.int32(card))
     noise = (jnp.arange(1200, dtype=jnp.float32) + 0.5) / 1200
     hands = jax.jit(jax.vmap(lambda noise: belief.sample((), state, None, noise)))(noise).hole
     mine = hands[:, 0]
@@ -139,10 +148,11 @@ def test_cards_are_dealt_as_by_the_rules():
 
 def test_showdowns_pay_the_mean_over_all_hands():
     states = playouts().states
+    payoffs_at = jax.jit(jax.vmap(holdem_opponents.ChumpGame.payoffs_at, in_axes=(None, 0)))
     for responder in range(2):
         game = holdem_opponents.build_chump_game(POKER, CALLS, responder=responder).game
         last = jax.tree.map(lambda x: x[:, -1], states)
-        payoffs = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
+        payoffs = np.asarray(payoffs_at(game, last))
         np.testing.assert_allclose(payoffs.sum(axis=1), 0, atol=1e-5)
         for row in range(64):
             state = jax.tree.map(lambda x, r=row: x[r], last)
@@ -167,7 +177,7 @@ def test_bad_input():
         holdem_opponents.build_chump_game(POKER, Chump((1.0, 1.0)), responder=0)
     state = POKER.init()
     for card in (2, 5):
-        state = POKER.step(state, jnp.int32(card))
+        state = STEP(state, np.int32(card))
     calls = functools.partial(always, CALL, POKER)
     reach, settings = jnp.ones(6), lbr.LocalBestResponse(POKER)
     np.testing.assert_array_equal(lbr.checked_reach(settings, calls, state, reach, CALL), reach)

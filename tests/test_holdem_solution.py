@@ -48,9 +48,10 @@ def test_another_solver(name):
 
 
 @functools.cache
-def small():
+def small(raises=""):
     """A turn with a symmetry of clubs and spades."""
-    tree = subgame("Td9d6hQh", "50%,allin", "66+,A8s+,KQo", "JJ-22,T9s,A2s+")
+    ranges = "66+,A8s+,KQo", "JJ-22,T9s,A2s+"
+    tree = subgame("Td9d6hQh", "50%,allin", *ranges, raises=raises)
     assert [len(street.boards) for street in tree.streets] == [1, 35]
     return solved(tree, 60)
 
@@ -58,7 +59,7 @@ def small():
 @pytest.mark.slow
 def test_values_of_hands():
     """The mean of the values of actions is that of the hand, and their mean is the player's."""
-    solution = small()
+    solution = small("3x")
     root = solution.root
     assert (root.player, root.pot, root.actions) == (0, 200, ("check", "bet 100", "allin"))
     assert root.mean_ev() == pytest.approx(solution.ev[0], abs=1e-3)

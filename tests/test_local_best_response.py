@@ -55,12 +55,13 @@ def explicit(name):
     return tree, [states_at(game, tree, r) for r in rows]
 
 
+@functools.cache
 def table_of(name, policy, player):
     """A policy by hands, as one of the explicit tree."""
     game, states = GAMES[name], explicit(name)[1][player]
     hands = lbr.all_hands(game)
     hidden = [s.replace(hole=np.full_like(s.hole, NOTHING)) for s in states]
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *hidden)
+    batch = jax.tree.map(lambda *leaves: np.stack(leaves), *hidden)
     rows = np.asarray(jax.jit(jax.vmap(functools.partial(policy, game)))(batch), np.float64)
     held = [int(np.flatnonzero((hands == np.sort(s.hole[player])).all(axis=1))[0]) for s in states]
     return rows[np.arange(len(states)), held]
@@ -142,7 +143,7 @@ def test_utilities_are_those_of_all_histories(name):
         acts = tree.actor == player
         ranges[tree.information_state[acts, player], cards_of(tree, 1 - player)[acts]] = reach[acts]
         assert (total > 0).all()
-        batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states[player])
+        batch = jax.tree.map(lambda *leaves: np.stack(leaves), *states[player])
         actual = utilities(
             LocalBestResponse(game, boards=(0, 0)),
             functools.partial(any_policy, game),
@@ -222,7 +223,8 @@ def test_drawn_boards_come_near_all_of_them():
 
 def test_hands_are_compared_as_by_the_evaluator():
     """On the river, also with flushes and straight flushes in each suit."""
-    chances = functools.partial(compiled_chances, drawn=(1, 1, 1, 1))
+    chances = functools.partial(compiled_chances, drawn=(10, 10, 0, 1))
+    strengths_of = jax.jit(hand_strengths)
     generator = np.random.default_rng(0)
     cases = [generator.permutation(52)[:7] for _ in range(4)]
     # four adjacent ranks of one suit on the board, and an ace
@@ -230,7 +232,7 @@ def test_hands_are_compared_as_by_the_evaluator():
     for cards in cases:
         hand, board = np.sort(cards[:2]).astype(np.int32), np.array(cards[2:], np.int32)
         found = chances(limit_holdem(), jax.random.key(1), jnp.asarray(hand), jnp.asarray(board))
-        strengths = np.asarray(hand_strengths(jnp.asarray(board)))
+        strengths = np.asarray(strengths_of(board))
         own = strengths[(hand == HANDS).all(axis=1)]
         apart = ~np.isin(HANDS, cards).any(axis=1)
         wins = (own > strengths) + (own == strengths) / 2

@@ -148,6 +148,30 @@ def test_agents_search_as_they_were_measured_by_default(folder):
     assert load_agent(folder, simulations=33).settings.simulations == 33
 
 
+def test_the_number_of_simulations_is_saved(folder, tmp_path):
+    load_agent(folder, simulations=33).save(tmp_path / "agent")
+    assert load_agent(tmp_path / "agent").settings.simulations == 33
+
+
+@pytest.mark.slow
+def test_agents_have_searched_before_chance_begins_in_public(monkeypatch):
+    """In Goofspiel a card is turned first. Their policies are policies wherever they act."""
+    agent = zero_agent("goofspiel(cards=3)")
+    agent = dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, max_path=2))
+    policy, sums = agent_matches.SeatedAgents.policy, []
+
+    def noted(self, step, history, actor):
+        found = policy(self, step, history, actor)
+        if step:  # chance has the first one, and the searches there have no policy
+            sums.extend(found[actor >= 0].sum(axis=1))
+        return found
+
+    monkeypatch.setattr(agent_matches.SeatedAgents, "policy", noted)
+    agent.play(deals=4)
+    np.testing.assert_allclose(sums, 1, rtol=1e-5)
+    assert len(sums) >= 2 * 4 * 4
+
+
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     wide = write_agent(tmp_path / "wide", width=32)
     message = (

@@ -1,5 +1,6 @@
 """Rules of poker: state by state against OpenSpiel's ACPC server, small instances, definitions."""
 
+import dataclasses
 import functools
 
 import jax
@@ -200,7 +201,13 @@ KUHN = Poker(
 
 
 @pytest.mark.parametrize(
-    ("game", "same"), [(KUHN, "kuhn_poker"), (LEDUC, "leduc_poker")], ids=["Kuhn", "Leduc"]
+    ("game", "same"),
+    [
+        (KUHN, "kuhn_poker"),
+        (dataclasses.replace(LEDUC, ranks=2), "leduc_poker(ranks=2)"),
+        pytest.param(LEDUC, "leduc_poker", marks=pytest.mark.slow),
+    ],
+    ids=["Kuhn", "Leduc with two ranks", "Leduc"],
 )
 def test_small_instances_are_known_games(game, same):
     ours, known = enumerate_game(game), enumerate_game(make(same))

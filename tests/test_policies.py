@@ -12,6 +12,7 @@ from jaxgames.adapters.openspiel import from_openspiel
 from jaxgames.adapters.openspiel_policies import from_openspiel_policy, to_openspiel_policy
 
 GOOFSPIEL = "goofspiel(imp_info=True,points_order=descending,num_cards=3)"
+LEDUC = "leduc_poker(suit_isomorphism=True)"
 TREES = {
     "kuhn": (lambda: from_openspiel("kuhn_poker").tree, "kuhn_poker"),
     "native kuhn": (lambda: enumerate_game(make("kuhn_poker")), "kuhn_poker"),
@@ -19,7 +20,7 @@ TREES = {
         lambda: enumerate_game(make("kuhn_poker(players=3)")),
         "kuhn_poker(players=3)",
     ),
-    "leduc": (lambda: from_openspiel("leduc_poker").tree, "leduc_poker"),
+    "leduc": (lambda: from_openspiel(LEDUC).tree, LEDUC),
     "goofspiel": (lambda: from_openspiel(GOOFSPIEL).tree, GOOFSPIEL),
     "native goofspiel": (
         lambda: enumerate_game(make("goofspiel(cards=3,points=descending)")),
@@ -145,7 +146,7 @@ def test_what_is_no_policy_is_refused(kuhn, change, message):
 
 
 def test_illegal_actions_have_no_probability():
-    tree = from_openspiel("leduc_poker").tree
+    tree = from_openspiel(LEDUC).tree
     policies = tuple(np.full((count, 3), 1 / 3) for count in tree.num_decisions)
     with pytest.raises(ValueError, match=r"state 0, where the legal actions are \[1 2\]"):
-        to_openspiel_policy(tree, policies, "leduc_poker")
+        to_openspiel_policy(tree, policies, LEDUC)

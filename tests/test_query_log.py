@@ -52,18 +52,26 @@ def batch_of(game, size):
 
 
 @functools.cache
-def stepped():
+def stepped(num_keys=4000):
     """A search by hand, and its calls: (leaf, both reaches) of every leaf in every iteration.
 
-    The reaches are computed from policies and children, node by node, with NumPy's help only.
+    The reaches are computed from policies and children, node by node, with NumPy's help only. The
+    same search is made for many keys of the log; the first one is looked at.
     """
     game, calls = dice(), []
     step = jax.jit(lambda s: iterate(game, None, s, settings=SETTINGS))
     grow = jax.jit(lambda noise, s: simulate(game, None, noise, s, settings=SETTINGS))
     down, finish = jax.jit(game.down), jax.jit(growing_tree_cfr.finish)
-    start = jax.jit(functools.partial(growing_tree_cfr.start, game, None, settings=SETTINGS))
-    state = start(problems=batch_of(game, 1))
-    noise = noise_of_walks(jax.random.key(SEED)[None], state, SETTINGS)
+
+    @jax.jit
+    def start(log_keys):
+        problems = batch_of(game, num_keys)
+        state = growing_tree_cfr.start(game, None, problems=problems, settings=SETTINGS)
+        keys = jnp.broadcast_to(jax.random.key(SEED), num_keys)
+        noise = noise_of_walks(keys, state, SETTINGS)
+        return start_log(state, log_keys, num_queries=2), noise
+
+    state, noise = start(jax.random.split(jax.random.key(1), num_keys))
     for number in range(SETTINGS.simulations):
         tree = jax.tree.map(lambda x: np.asarray(x[0]), finish(state).tree)
         reach = {0: at(state.problem.reach, 0)}
@@ -86,26 +94,9 @@ def stepped():
     return state, calls
 
 
-@functools.cache
-def logged(num_keys=4000):
-    """The log after the same search as by hand, for many keys of the log."""
-    game = dice()
-
-    @jax.jit
-    def run(log_keys):
-        problems = batch_of(game, num_keys)
-        state = growing_tree_cfr.start(game, None, problems=problems, settings=SETTINGS)
-        keys = jnp.broadcast_to(jax.random.key(SEED), num_keys)
-        noise = noise_of_walks(keys, state, SETTINGS)
-        state = start_log(game, state, log_keys, num_queries=2)
-
-        def step(number, state):
-            state = iterate(game, None, state, settings=SETTINGS)
-            return simulate(game, None, noise[:, number], state, settings=SETTINGS)
-
-        return jax.lax.fori_loop(0, SETTINGS.simulations, step, state).log
-
-    return run(jax.random.split(jax.random.key(1), num_keys))
+def logged():
+    """The log of that search, for many keys of the log."""
+    return stepped()[0].log
 
 
 def which_calls(log):

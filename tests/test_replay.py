@@ -33,10 +33,10 @@ def examples(name, seed, *, count=None, states=None):
     table, random = table_of(name), np.random.default_rng(seed)
     if states is None:
         states = random.choice(np.flatnonzero(np.asarray(table.actors) >= 0), count)
-    drawn = lambda *shape: jnp.asarray(random.random((len(states), *shape)), jnp.float32)  # noqa: E731
+    drawn = lambda *shape: random.random((len(states), *shape), np.float32)  # noqa: E731
     reach, values = (tuple(drawn(rows) for rows in table.num_rows) for _ in range(2))
     policy = tuple(map(drawn, table.num_actions, table.num_rows))
-    return made(table, jnp.asarray(states, jnp.int32), reach, values, policy)
+    return made(table, np.asarray(states, np.int32), reach, values, policy)
 
 
 made = jax.jit(jax.vmap(make_example, in_axes=(None, 0, 0, 0, 0)))
@@ -44,7 +44,9 @@ add, examples_at = jax.jit(buffers.add), jax.jit(buffers.examples_at)
 
 
 def buffer_of(example, capacity=CAPACITY, **options):
-    return buffers.new_replay(jax.tree.map(lambda x: x[0], example), capacity, **options)
+    return buffers.new_replay(
+        jax.tree.map(lambda x: np.asarray(x)[0], example), capacity, **options
+    )
 
 
 def all_of(batch):

@@ -102,6 +102,36 @@ def test_replay_takes_transitions_in_place_of_the_oldest():
     np.testing.assert_array_equal(after.payoff[:, :3], [[9, 0, -1], [1, 9, 9]])
 
 
+def test_of_more_transitions_than_there_is_room_for_the_last_ones_stay():
+    three = jax.tree.map(lambda x: jnp.stack([x] * 3), line())
+    replay = dqn.DqnReplay(
+        count=jnp.zeros(2, jnp.int32),
+        **{name: jnp.zeros((2, 6), jnp.int32) for name in ("seen", "action", "following")},
+        last=jnp.zeros((2, 6), bool),
+        payoff=jnp.zeros((2, 6)),
+    )
+    after = dqn.add_transitions(replay, three)
+    np.testing.assert_array_equal(after.count, [6, 3])  # of a capacity of 5
+    np.testing.assert_array_equal(after.seen[:, :5], [[4, 4, 0, 4, 0], [7, 7, 7, 0, 0]])
+    np.testing.assert_array_equal(after.last[:, :5], [[1, 1, 0, 1, 0], [1, 1, 1, 0, 0]])
+
+
+@pytest.mark.slow
+def test_who_has_not_acted_learns_nothing():
+    """In coin toss player 0 may sell at once."""
+    here, settings = environment("coin_toss"), Dqn(**SMALL, batch=1, capacity=5)
+    start = dqn.init(here, jax.random.key(0), settings=settings)
+    run = functools.partial(dqn.run, here, start, settings=settings, num_rounds=1)
+    after = jax.vmap(lambda key: run(key))(jax.random.split(jax.random.key(1), 16))
+    moved = [
+        np.abs(np.asarray(new) - np.asarray(old)).reshape(16, 2, -1).max(axis=-1)
+        for new, old in zip(*map(jax.tree.leaves, (after.params, start.params)), strict=True)
+    ]
+    acted = np.asarray(after.replay.count) > 0
+    assert 0 < acted[:, 1].sum() < 16
+    np.testing.assert_array_equal(np.max(moved, axis=0) > 0, acted)
+
+
 def by_rules():
     """Kuhn by its rules, and its row of every information state of the tree."""
     here = rules_environment(KUHN, kuhn_index, num_states=KUHN_STATES)

@@ -112,10 +112,13 @@ def searched(name, keys, settings=SETTINGS):
 
 @functools.cache
 def leduc_searches():
-    return searched("leduc_poker", jax.random.split(jax.random.key(0), 4))
+    """Finished searches from the root: those of `leduc_forest`."""
+    table, state = leduc_forest()
+    return table, jax.tree.map(np.asarray, jax.jit(growing_tree_cfr.finish)(state))
 
 
 def test_batch_equals_loop():
+    """And searches step by step are searches."""
     _, batch = leduc_searches()
     keys = jax.random.split(jax.random.key(0), 4)
     for i in (0, 3):
@@ -125,6 +128,7 @@ def test_batch_equals_loop():
             batch.tree,
             single.tree,
         )
+        assert single.iterations.tolist() == [30]  # a pace of one simulation per iteration
 
 
 def test_nodes_form_a_tree():
@@ -148,7 +152,6 @@ def test_nodes_form_a_tree():
 def test_visits_add_up():
     """Every simulation starts at the searched state, and passes it once."""
     _, batch = leduc_searches()
-    assert (np.asarray(batch.iterations) == 30).all()  # a pace of one simulation per iteration
     first, second = target_visits(batch)
     np.testing.assert_array_equal(first.sum(axis=(1, 2)), 30)
     assert not second.any()  # who does not act there
@@ -162,7 +165,7 @@ def target_visits(searches):
 
 @functools.cache
 def leduc_forest():
-    return stepped_forest("leduc_poker", batch=3, steps=30)
+    return stepped_forest("leduc_poker", batch=4, steps=30)
 
 
 def stepped_forest(name, *, batch, steps):

@@ -45,13 +45,25 @@ def search(name):
     return jax.jit(jax.vmap(search_one))
 
 
+@functools.cache
+def unsearched(name):
+    """Searches that end before their first iteration: uniform play does not look at them."""
+
+    def begin(_, problems):
+        table = table_of(name)
+        state = growing_tree_cfr.start(table, None, problems=problems, settings=SEARCH)
+        return growing_tree_cfr.finish(state)
+
+    return jax.jit(begin)
+
+
 def keys(seed):
     return jax.random.split(jax.random.key(seed), GAMES)
 
 
-def play(settings, moves, name="kuhn_poker"):
+def play(settings, moves, name="kuhn_poker", find=search):
     """Many games for a number of moves: episodes, searches, examples and masks, move by move."""
-    table, searched = table_of(name), search(name)
+    table, searched = table_of(name), find(name)
     begin = functools.partial(new_episode, table, max_path=1, settings=settings)
     step = jax.jit(jax.vmap(functools.partial(go_on, table, settings=settings)))
     episodes = jax.jit(jax.vmap(begin))(keys(0))
@@ -67,7 +79,7 @@ def uniform_play(name):
     """All examples of uniform play, a share of 0.75 with the outcome; games and moves ended."""
     settings = SelfPlaySettings(exploration=1.0, outcome_targets=0.75)
     examples, games, moves = [], 0, 0
-    for before, _, after, ready, exists in play(settings, 24, name):
+    for before, _, after, ready, exists in play(settings, 24, name, unsearched):
         examples.append(jax.tree.map(lambda x, exists=exists: np.asarray(x)[exists], ready))
         ended = np.asarray(after.moves) == 0
         games, moves = games + ended.sum(), moves + (np.asarray(before.moves) + 1)[ended].sum()

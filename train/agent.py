@@ -103,6 +103,21 @@ class TrainedAgent:
         """
         return search_agent.init(self.table, player, settings=self.settings)
 
+    def think(self, key: Key[Array, ""], state: SearchAgentState) -> SearchAgentState:
+        """Searches where the opponent acts, so that the agent follows what the opponent may have.
+
+        An agent must think at the root of the game, whoever acts there, and then wherever a player
+        does; at its own decisions `act` does so.
+
+        Args:
+          key: consumed.
+          state: of the agent, which has observed all public states up to here.
+
+        Returns:
+          The state after thinking.
+        """
+        return search_agent.think(self.table, self.params, key, state, settings=self.settings)[0]
+
     def act(
         self, key: Key[Array, ""], state: SearchAgentState, row: int | Int[Array, ""]
     ) -> tuple[SearchAgentState, Int[Array, ""], Float[Array, " A"]]:
@@ -162,7 +177,7 @@ class TrainedAgent:
 
         Args:
           seeds: how often to search everywhere.
-          seed: of the first.
+          seed: of all searches.
 
         Returns:
           NashConv / 2 in the unit of the payoffs, the mean over the seeds.
@@ -341,6 +356,7 @@ def load_agent(
             raise ValueError(f"{error}, by {sizes} of {RESULT_FILE}") from None
     if simulations is not None:
         settings = dataclasses.replace(settings, simulations=simulations)
+        config = config | {"simulations": [simulations]}  # as `save` writes it
     return TrainedAgent(
         game=make(config["game"]),
         table=table,

@@ -118,6 +118,13 @@ class SeatedAgents:
             )
         return policies
 
+    def begin(self, history: Int[np.ndarray, " B"]) -> None:
+        """Lets the agent search at the root of its table if chance acts there: an agent's first
+        search is there, whoever acts."""
+        table = self.agent.table
+        if int(table.actor(table.root())) == CHANCE:
+            self.policy(0, history, np.zeros(len(history), int))
+
     def observe(self, slots: Int[np.ndarray, " B"]) -> None:
         """Lets the agent observe which public child was entered, NOWHERE if none."""
         self.states = _observe(self.agent.table, self.states, slots)
@@ -160,6 +167,8 @@ def play_side_by_side(
     """
     games = np.arange(len(chance_draws))
     history, num_chance = np.zeros(len(games), np.int64), np.zeros(len(games), np.int64)
+    for agents in filter(None, seated):
+        agents.begin(history)
     for step in range(action_draws.shape[1]):
         actor = tree.actor[history]
         weights = _chance_probabilities(tree, places, history)

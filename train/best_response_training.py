@@ -278,7 +278,7 @@ def train_step(
     key, play_key, learn_key = jax.random.split(state.key, 3)
     advance_all = functools.partial(_advance_all, settings=settings)
     # Self-play: one search and move per game; the examples of finished games go into the replay.
-    episodes, examples, finished, payoffs = device_batches.split_calls(advance_all, mesh)(
+    episodes, examples, finished, over, payoffs = device_batches.split_calls(advance_all, mesh)(
         (environment, response, state.learner.params),
         (jax.random.split(play_key, settings.episodes), state.episodes),
     )
@@ -295,7 +295,6 @@ def train_step(
         mesh=mesh,
         loss=response_loss,
     )
-    over = jnp.any(finished, axis=1)
     count = jnp.sum(over)
     won = jnp.sum(jnp.where(over, payoffs, 0)) / jnp.maximum(count, 1).astype(payoffs.dtype)
     after = ResponseTraining(
@@ -317,7 +316,7 @@ def _advance(environment, response, params, key, episode: ResponseEpisode, *, se
 
     Returns:
       The game after the move, or a new one if it is over; the examples of the game, which of them
-      are finished (all or none), and the payoff.
+      are finished (all or none), whether the game is over, and the payoff.
     """
     search_key, pick_key, move_key, new_key = jax.random.split(key, 4)
     node = response.game.at(episode.standing.place)
@@ -360,7 +359,7 @@ def _advance(environment, response, params, key, episode: ResponseEpisode, *, se
         searches=jnp.where(over, 0, searches),
     )
     value = jnp.broadcast_to(payoff / settings.search.scale, waiting.value.shape)
-    return after, waiting.replace(value=value), finished, payoff
+    return after, waiting.replace(value=value), finished, over, payoff
 
 
 def response_loss(

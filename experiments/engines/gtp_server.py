@@ -15,7 +15,7 @@ from experiments.engines.player import move_seed
 from experiments.engines.referee import Referee, load
 from jaxgames.adapters import gtp_moves
 
-_BLACK = {"black": 0, "b": 0, "white": 1, "w": 1}
+_SEATS = {"black": 0, "b": 0, "white": 1, "w": 1}
 
 
 class _Refusal(Exception):
@@ -171,12 +171,12 @@ class GtpServer:
         return thinkers.best(thoughts).action
 
     def _check_turn(self, colour):
-        if colour.lower() not in _BLACK:
+        if colour.lower() not in _SEATS:
             raise _Refusal(f"syntax error: {colour!r} is no colour")
         if self._referee.is_over(self._positions[-1]):
             raise _Refusal(f"the game is over: {self._referee.ending(self._positions[-1])}")
         seat = self._referee.seat(self._positions[-1])
-        if _BLACK[colour.lower()] != seat:
+        if _SEATS[colour.lower()] != seat:
             raise _Refusal(f"it is the turn of {COLOURS[seat]}: players alternate here")
 
     def _play(self, action):

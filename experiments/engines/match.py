@@ -22,7 +22,7 @@ ERROR_BARS = (
 
 
 def draw_openings(referee: Referee, *, pairs: int, length: int, seed: int) -> list[tuple[str, ...]]:
-    """Openings of random legal moves, all different.
+    """Openings of random legal moves, which lead to different positions.
 
     Args:
       referee: of the game.
@@ -35,7 +35,7 @@ def draw_openings(referee: Referee, *, pairs: int, length: int, seed: int) -> li
     """
     if length < 0:
         raise ValueError(f"opening_moves={length} must be at least 0")
-    found: dict[tuple[str, ...], None] = {}
+    found: dict[bytes, tuple[str, ...]] = {}  # by position
     generator, tries = np.random.default_rng(seed), 0
     while length and len(found) < pairs:
         if tries == _TRIES:
@@ -43,15 +43,16 @@ def draw_openings(referee: Referee, *, pairs: int, length: int, seed: int) -> li
                 f"opening_moves={length} must be larger: there are too few different openings for"
                 f" pairs={pairs}"
             )
-        before, opening = len(found), _draw_opening(referee, length, generator)
-        if opening is not None:
-            found[opening] = None
+        before, drawn = len(found), _draw_opening(referee, length, generator)
+        if drawn is not None:
+            found.setdefault(*drawn)
         tries = tries + 1 if len(found) == before else 0
-    return [*found] if length else [()] * pairs
+    return [*found.values()] if length else [()] * pairs
 
 
 def _draw_opening(referee, length, generator):
-    """An opening; None: the game was over before."""
+    """What players see of the position after an opening, and its moves; None: the game was over
+    before."""
     position, moves = referee.start, []
     for _ in range(length):
         legal = referee.moves(position)
@@ -59,7 +60,7 @@ def _draw_opening(referee, length, generator):
         position = referee.after(position, legal[moves[-1]])
         if referee.is_over(position):
             return None
-    return tuple(moves)
+    return np.asarray(referee.game.encode(position)).tobytes(), tuple(moves)
 
 
 def play_pair(

@@ -12,9 +12,9 @@ _STEPS = 1000
 
 
 def ratings(
-    points: Float[np.ndarray, "N N"], *, drawn: float = 1.0
-) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Computes the ratings of N players.
+    points: Float[np.ndarray, "*R N N"], *, drawn: float | Float[np.ndarray, "*R"] = 1.0
+) -> tuple[Float[np.ndarray, "*R N"], Float[np.ndarray, "*R N"]]:
+    """Computes the ratings of N players, by one or more tables of points.
 
     Args:
       points: those of player i from games with j at `[i, j]`: 1 for a win, 1/2 for a draw.
@@ -27,21 +27,23 @@ def ratings(
     Raises:
       ValueError: some players are not connected to player 0 by games.
     """
-    points = points + np.where(points + points.T > 0, drawn / 2, 0)
-    games = points + points.T
+    drawn = np.asarray(drawn, float)[..., None, None]
+    points = points + np.where(points + points.swapaxes(-1, -2) > 0, drawn / 2, 0)
+    games = points + points.swapaxes(-1, -2)
     _check_connected(games)
-    strength = np.zeros(len(points))
+    strength, unit = np.zeros(points.shape[:-1]), np.eye(points.shape[-1])
     for _ in range(_STEPS):  # Newton's method: the likelihood is concave
-        expected = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
-        gradient = np.sum(points - games * expected, axis=1)[1:]
-        each = games * expected * expected.T
-        information = (np.diag(each.sum(axis=1)) - each)[1:, 1:]
-        change = np.linalg.solve(information, gradient)
-        strength[1:] += np.clip(change, -1, 1)
+        expected = 1 / (1 + np.exp(strength[..., None, :] - strength[..., :, None]))
+        gradient = np.sum(points - games * expected, axis=-1)[..., 1:]
+        each = games * expected * expected.swapaxes(-1, -2)
+        information = (unit * each.sum(axis=-1)[..., None] - each)[..., 1:, 1:]
+        change = np.linalg.solve(information, gradient[..., None])[..., 0]
+        strength[..., 1:] += np.clip(change, -1, 1)
         if np.abs(change).max(initial=0) < 1e-9:
             break
-    errors = np.sqrt(np.diag(np.linalg.inv(information)))
-    return _PER_UNIT * strength, _PER_UNIT * np.concatenate([[0], errors])
+    errors = np.sqrt(np.diagonal(np.linalg.inv(information), axis1=-2, axis2=-1))
+    errors = np.concatenate([np.zeros((*errors.shape[:-1], 1)), errors], axis=-1)
+    return _PER_UNIT * strength, _PER_UNIT * errors
 
 
 def difference(share: float) -> float:
@@ -56,10 +58,11 @@ def expected_share(stronger: float) -> float:
 
 
 def _check_connected(games):
-    played = (games > 0) | np.eye(len(games), dtype=bool)
-    connected = played[0]
-    for _ in games:
-        connected = played[connected].any(axis=0)
+    count = games.shape[-1]
+    played = (games > 0) | np.eye(count, dtype=bool)
+    connected = played[..., 0, :]
+    for _ in range(count):
+        connected = (connected[..., None] & played).any(axis=-2)
     if not connected.all():
-        others = np.flatnonzero(~connected).tolist()
+        others = np.flatnonzero(~connected.reshape(-1, count).all(axis=0)).tolist()
         raise ValueError(f"points: no games connect players {others} to player 0")

@@ -126,7 +126,7 @@ class Ladder:
             won = generator.random(size) < elo.expected_share(stronger)
             unseen = generator.beta(1, count, size)
             found.append((1 - unseen) * shares[drawn].sum(axis=1) + unseen * count * won)
-        return np.stack([_estimates(self._points(sums)) for sums in np.stack(found, axis=1)])
+        return _estimates(self._points(np.stack(found, axis=1)))
 
     def ratings(self, anchor: int) -> list[Rating]:
         """Elo of all players, with 0 for one of them."""
@@ -164,12 +164,12 @@ class Ladder:
         steps, all_steps = (np.diff(x[..., places]) > 0 for x in (self.estimates, self.samples))
         return float(steps.mean()), float(all_steps.all(axis=1).mean())
 
-    def _points(self, sums: Float[np.ndarray, " M"]) -> Float[np.ndarray, "N N"]:
+    def _points(self, sums: Float[np.ndarray, "*R M"]) -> Float[np.ndarray, "*R N N"]:
         """What each player got from each, from the sums of the shares of each match."""
-        points = np.zeros((self._count, self._count))
-        for match, total in zip(self._matches, sums, strict=True):
-            points[match.first, match.second] += 2 * total
-            points[match.second, match.first] += 2 * (len(match.shares) - total)
+        points = np.zeros((*sums.shape[:-1], self._count, self._count))
+        for match, total in zip(self._matches, np.moveaxis(sums, -1, 0), strict=True):
+            points[..., match.first, match.second] += 2 * total
+            points[..., match.second, match.first] += 2 * (len(match.shares) - total)
         return points
 
 
@@ -188,14 +188,16 @@ def draw(axes: Any, ratings: Mapping[int, Rating], number: int, label: str) -> N
 
 
 def _estimates(points):
-    """Ratings, of maximum likelihood where they are finite."""
-    return elo.ratings(points, drawn=0.0 if _reach(points).all() else _DRAWN)[0]
+    """Ratings `[*R, N]`, of maximum likelihood where they are finite."""
+    finite = _reach(points).all(axis=(-2, -1))
+    return elo.ratings(points, drawn=np.where(finite, 0.0, _DRAWN))[0]
 
 
 def _reach(points):
-    """[N, N] whether a chain of points goes from a player down to another one."""
-    reach = (points > 0) | np.eye(len(points), dtype=bool)
-    for _ in range(max(1, math.ceil(math.log2(len(points))))):
+    """[*R, N, N] whether a chain of points goes from a player down to another one."""
+    count = points.shape[-1]
+    reach = (points > 0) | np.eye(count, dtype=bool)
+    for _ in range(max(1, math.ceil(math.log2(count)))):
         reach = (reach.astype(int) @ reach) > 0
     return reach
 

@@ -167,7 +167,8 @@ def compute(new_student: Callable[[BeliefGame, Run], Student], run: Run) -> Outc
         reached += run.kept(f"step-{step}", Reached, functools.partial(networks.reach, step))
         for opponent in board_duels.opponents(config.measured_at, step):
             duel = functools.partial(play.duel, networks, step, opponent)
-            found += run.kept(f"duel-{step}-{opponent}", Duel, duel)
+            whom = "uniform" if opponent == board_duels.UNIFORM else opponent
+            found += run.kept(f"duel-{step}-{whom}", Duel, duel)
     timed = functools.partial(speed, student.trainee, _TIMED_STEPS)
     (pace,) = run.kept("speed", Speed, timed)
     return Outcome(reached, found, pace)

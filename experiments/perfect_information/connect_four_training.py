@@ -274,7 +274,7 @@ def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Nu
                     name=f"{agent}: {name}",
                     value=float(np.mean(values)),
                     unit="share of positions",
-                    **_range(values),
+                    **seed_range(values),
                     seeds=config.seeds,
                 )
             yield results.Number(
@@ -291,13 +291,13 @@ def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Nu
         name="games/h",
         value=float(np.mean(paces)),
         unit="games/h",
-        **_range(paces),
+        **seed_range(paces),
         seeds=config.seeds,
     )
 
 
-def _range(values):
-    """The least and the most of several seeds."""
+def seed_range(values: Sequence[float]) -> dict[str, float]:
+    """The least and the most of several seeds; of a single one nothing is known."""
     return dict(low=min(values), high=max(values)) if len(values) > 1 else {}
 
 

@@ -22,7 +22,12 @@ from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import paired_matches
-from experiments.perfect_information.connect_four_training import GAME, SHARES, network_name
+from experiments.perfect_information.connect_four_training import (
+    GAME,
+    SHARES,
+    network_name,
+    seed_range,
+)
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.student import ALONE
 from experiments.perfect_information.trained_players import ALPHAZERO, read_network
@@ -176,10 +181,9 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
                 yield results.Number(
                     name=f"equal {cost}: {trained.name}, {_search(simulations)}: {name}",
                     value=float(np.mean(shares)),
-                    low=min(shares),
-                    high=max(shares),
                     unit="share of positions",
                     seeds=count,
+                    **seed_range(shares),
                 )
         for first, second in outcome.rivals:
             share, low, high = outcome.points(cost, first, second)

@@ -22,7 +22,7 @@ from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
     Network,
-    read_last_network,
+    read_last_networks,
 )
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -138,13 +138,8 @@ def compute(run: Run) -> Outcome:
     """All moves in positions, and then all games, in pieces that are kept."""
     config, game = run.config, pgx_beliefs(run.config.game)
     every, count = players(config), len(players(config))
-    agents = []
-    for seed in range(config.networks):
-        found = {
-            agent: read_last_network(agent, folder, seed, game)
-            for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games))
-        }
-        agents += [player.agent(found[player.network]) for player in every]
+    networks = read_last_networks(run, game, range(config.networks))
+    agents = [player.agent(found[player.network]) for found in networks for player in every]
     moves = _all_moves(run, game, agents, count)
     met = [
         (seed * count + first, seed * count + second, seed)

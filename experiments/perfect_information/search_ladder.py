@@ -220,7 +220,7 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "seconds, in tic-tac-toe without networks",
         "cpu": "some hours on two cores (an estimate)",
-        "paper": "200 games of everybody with everybody, for an accelerator",
+        "paper": "208 games of everybody with everybody, for an accelerator",
     },
     options=Options,
     configure=configure,

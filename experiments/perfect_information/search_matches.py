@@ -12,10 +12,10 @@ from experiments.perfect_information.student_search import simulation_pace
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
-    read_last_network,
+    Network,
+    read_last_networks,
 )
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from jaxgames.beliefs.contract import BeliefGame
 from solvers.perfect_information.matches import Agent
 
 AGENTS = (ALPHAZERO, STUDENT)
@@ -61,16 +61,13 @@ def play_matches(run: Run) -> list[Pair]:
     """All games, match by match, in pieces that are kept."""
     config, game = run.config, pgx_beliefs(run.config.game)
     met = [(first, second, config.network) for first, second in schedule(config)]
-    return paired_matches.play_matches(run, game, _agents(config, game), met)
+    (networks,) = read_last_networks(run, game, [config.network])
+    agents = [_agent(networks[agent], agent, count) for agent, count in players(config)]
+    return paired_matches.play_matches(run, game, agents, met)
 
 
-def _agents(config: Config, game: BeliefGame) -> list[Agent]:
-    """The agents of all players."""
-    alphazero, student = (
-        read_last_network(agent, folder, config.network, game)
-        for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games))
-    )
-    return [
-        alphazero.alphazero(count) if agent == ALPHAZERO else student.student_of_games(count)
-        for agent, count in players(config)
-    ]
+def _agent(network: Network, agent: str, simulations: int) -> Agent:
+    """The agent of a player."""
+    if agent == ALPHAZERO:
+        return network.alphazero(simulations)
+    return network.student_of_games(simulations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 from jaxtyping import PyTree
@@ -12,6 +13,7 @@ from jaxtyping import PyTree
 from experiments.engines import networks
 from experiments.harness import runs
 from experiments.harness.network_files import NETWORKS, network_file
+from experiments.harness.runs import Run
 from experiments.perfect_information.student_search import student_search
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.perfect_information import alphazero_search
@@ -110,9 +112,40 @@ def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Networ
     return read_network_file(agent, path, game)
 
 
-def read_last_network(agent: str, folder: str, seed: int, game: BeliefGame) -> Network:
-    """The last network of a run, finished or not, as of `last_network` and `read_network`."""
-    return read_network(agent, folder, last_network(folder, seed) if folder else "", game)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkName:
+    """Which network plays, also after an interruption in which its training has gone on."""
+
+    agent: str
+    seed: int
+    name: str
+
+
+def read_last_networks(
+    run: Run, game: BeliefGame, seeds: Iterable[int]
+) -> list[dict[str, Network]]:
+    """For each seed the last networks of both agents' runs, finished or not, by agent.
+
+    Args:
+      run: whose config has the folders; if it is resumed, those networks play with which it began.
+      game: that they were trained in.
+      seeds: of runs that train several networks.
+
+    Raises:
+      ValueError, OSError: as of `last_network` and `read_network`.
+    """
+    folders = {ALPHAZERO: run.config.alphazero, STUDENT: run.config.student_of_games}
+
+    def last():
+        for seed, (agent, folder) in itertools.product(seeds, folders.items()):
+            name = last_network(folder, seed) if folder else ""
+            yield NetworkName(agent=agent, seed=seed, name=name)
+
+    found: dict[int, dict[str, Network]] = {}
+    for known in run.kept("networks", NetworkName, last):
+        network = read_network(known.agent, folders[known.agent], known.name, game)
+        found.setdefault(known.seed, {})[known.agent] = network
+    return [*found.values()]
 
 
 def read_network_file(agent: str, path: str | pathlib.Path, game: BeliefGame) -> Network:

@@ -46,8 +46,8 @@ def check_belief_game(game: BeliefGame, *, num_playouts: int = 32, seed: int = 0
     _check_shapes(game)
     walk_key, law_key = jax.random.split(jax.random.key(seed))
     states, paths = _playouts(game, walk_key, num_playouts)
-    number = jnp.arange(len(paths), dtype=jnp.int32)
-    look = jax.jit(jax.vmap(lambda both: _laws(game, both[0], law_key, both[1])))
+    number = np.arange(len(paths), dtype=np.int32)
+    look = functools.partial(_laws_of_block, type(game), game, law_key)
     holds = in_blocks(look, (states, number), size=min(32, len(paths)))
     everywhere = np.stack(list(holds.values())).all(axis=0)
     if not everywhere.all():
@@ -101,23 +101,9 @@ def _playouts(
     game: BeliefGame, key: Key[Array, ""], count: int
 ) -> tuple[PublicState, list[list[int]]]:
     """The public states of random playouts, and the numbers of the children that lead to them."""
-
-    def step(state, noise):
-        number = jnp.argmax(jnp.where(game.child_mask(state), noise, -1)).astype(jnp.int32)
-        over = game.actor(state) == TERMINAL
-        after = jax.tree.map(
-            lambda old, new: jnp.where(over, old, new), state, game.child(state, number)
-        )
-        return after, (after, jnp.where(over, -1, number))
-
-    @jax.jit
-    @jax.vmap
-    def play(noise):
-        _, (states, numbers) = jax.lax.scan(step, game.root(), noise)
-        return states, numbers
-
     length = game.max_depth + 1
-    below, numbers = play(jax.random.uniform(key, (count, length, game.num_children)))
+    noise = jax.random.uniform(key, (count, length, game.num_children))
+    below, numbers = _play(type(game), game, noise)
     numbers = np.asarray(numbers)
     _require((numbers[:, -1] < 0).all(), f"{game.name}: not over after {length - 1} public states")
     entered = np.nonzero(numbers >= 0)
@@ -128,6 +114,33 @@ def _playouts(
         jax.tree.map(jnp.asarray, game.root()),
     )
     return states, [[], *paths]
+
+
+# Games are arguments, so that those of one kind share a program. `kind` is their class: JAX takes
+# records of two classes for equal whose fields are equal.
+@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(jax.vmap, in_axes=(None, None, 0))
+def _play(kind, game, noise):
+    """The public states of a random playout, and the children taken; -1 after the end."""
+
+    def step(state, noise):
+        number = jnp.argmax(jnp.where(game.child_mask(state), noise, -1)).astype(jnp.int32)
+        over = game.actor(state) == TERMINAL
+        after = jax.tree.map(
+            lambda old, new: jnp.where(over, old, new), state, game.child(state, number)
+        )
+        return after, (after, jnp.where(over, -1, number))
+
+    _, (states, numbers) = jax.lax.scan(step, game.root(), noise)
+    return states, numbers
+
+
+@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(jax.vmap, in_axes=(None, None, None, 0))
+def _laws_of_block(kind, game, key, numbered):
+    """`_laws` in a block of public states, each with its number."""
+    state, number = numbered
+    return _laws(game, state, key, number)
 
 
 def _laws(

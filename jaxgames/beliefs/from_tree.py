@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgames.arrays import on_device
 from jaxgames.beliefs.table import (
     NOWHERE,
     AlignedTable,
@@ -63,15 +64,15 @@ def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
         num_children=num_children,
         max_depth=int(depth.max()),
         first=jnp.int32(first),
-        actors=jnp.asarray(tree.actor[example], jnp.int32),
-        successors=jnp.asarray(successors, jnp.int32),
-        depth=jnp.asarray(depth, jnp.int32),
+        actors=on_device(tree.actor[example], np.int32),
+        successors=on_device(successors, np.int32),
+        depth=on_device(depth, np.int32),
         information_states=_row_tables(tree, rows, count, num_rows),
         legal_actions=_legal(tree, rows, count, num_actions, num_rows),
-        weights=jnp.asarray(weights, dtype),
-        payoffs=jnp.asarray(payoffs, dtype),
+        weights=on_device(weights, dtype),
+        payoffs=on_device(payoffs, dtype),
         **kinds_of_payoffs(payoffs, tree.actor[example] == TERMINAL, dtype),
-        features=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
+        features=on_device(_paths(above, slot, depth, num_children), dtype),
         **_maps(tree, rows, slot, depth, successors.shape, num_actions, num_rows),
     )
 
@@ -163,7 +164,7 @@ def _legal(tree, rows, count, num_actions, num_rows):
         legal, decides = np.zeros((count, *size), bool), np.flatnonzero(tree.actor == player)
         place = tree.public_state[decides], slice(None), rows[player, decides]
         legal[place] = tree.legal[decides, : size[0]]
-        tables.append(jnp.asarray(legal))
+        tables.append(on_device(legal))
     return tuple(tables)
 
 
@@ -173,7 +174,7 @@ def _row_tables(tree, rows, count, num_rows):
     for player, size in enumerate(num_rows):
         states = np.full((count, size), NOWHERE)
         states[tree.public_state, rows[player]] = tree.information_state[:, player]
-        tables.append(jnp.asarray(states, jnp.int32))
+        tables.append(on_device(states, np.int32))
     return tuple(tables)
 
 
@@ -222,7 +223,7 @@ def _maps(tree, rows, slot, depth, shape, num_actions, num_rows):
         tables["from_see"].append(from_see)
         tables["to_act"].append(_short(to_act))
         tables["to_see"].append(_short(to_see))
-    return {name: tuple(jnp.asarray(x, jnp.int32) for x in each) for name, each in tables.items()}
+    return {name: tuple(on_device(x, np.int32) for x in each) for name, each in tables.items()}
 
 
 def _short(places):

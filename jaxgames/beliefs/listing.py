@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
+from jaxgames.arrays import on_device
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 
@@ -84,11 +84,11 @@ def list_public_states(
     below = parent != NO_STATE
     child[parent[below], slot[below]] = np.flatnonzero(below)
     return Listing(
-        state=jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *states),
-        parent=jnp.asarray(parent, jnp.int32),
-        slot=jnp.asarray(slot, jnp.int32),
-        child=jnp.asarray(child, jnp.int32),
-        actor=jnp.asarray(np.concatenate(actors), jnp.int32),
+        state=jax.tree.map(lambda *x: on_device(np.concatenate(x)), *states),
+        parent=on_device(parent, np.int32),
+        slot=on_device(slot, np.int32),
+        child=on_device(child, np.int32),
+        actor=on_device(np.concatenate(actors), np.int32),
     )
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import TERMINAL, record
 
@@ -285,9 +286,9 @@ def kinds_of_payoffs(
     if len(matrices) > _MOST_KINDS:
         kinds, matrices = np.zeros_like(kinds), matrices[:0]
     return dict(
-        kinds=jnp.asarray(kinds, jnp.int32),
-        scales=jnp.asarray(scales, dtype),
-        matrices=jnp.asarray(matrices.reshape(-1, *payoffs.shape[1:]), dtype),
+        kinds=on_device(kinds, np.int32),
+        scales=on_device(scales, dtype),
+        matrices=on_device(matrices.reshape(-1, *payoffs.shape[1:]), dtype),
     )
 
 

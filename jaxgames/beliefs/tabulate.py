@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgames.arrays import on_device
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, in_blocks, list_public_states
 from jaxgames.beliefs.row_moves import WATCHING, row_moves
@@ -75,13 +76,13 @@ def tabulate(
         first=jnp.int32(0),
         actors=listing.actor,
         successors=jnp.where(listing.child == NO_STATE, NOWHERE, listing.child),
-        depth=jnp.asarray(depth, jnp.int32),
+        depth=on_device(depth, np.int32),
         information_states=_numbers(tables["rows"]),
-        legal_actions=tuple(map(jnp.asarray, tables["legal"])),
-        weights=jnp.asarray(tables["weights"], dtype),
-        payoffs=jnp.asarray(tables["payoffs"], dtype),
+        legal_actions=tuple(map(on_device, tables["legal"])),
+        weights=on_device(tables["weights"], dtype),
+        payoffs=on_device(tables["payoffs"], dtype),
         **kinds_of_payoffs(tables["payoffs"], ends, dtype),
-        features=jnp.asarray(tables["features"], dtype),
+        features=on_device(tables["features"], dtype),
         **maps,
     )
 
@@ -92,7 +93,7 @@ def _numbers(exists):
     numbers = np.where(flat, np.cumsum(flat) - 1, NOWHERE)
     parts = np.split(numbers, [exists[0].size])
     return tuple(
-        jnp.asarray(part.reshape(rows.shape), jnp.int32)
+        on_device(part.reshape(rows.shape), np.int32)
         for part, rows in zip(parts, exists, strict=True)
     )
 
@@ -121,7 +122,7 @@ def _maps(game, listing):
     for actions, rows, moves in sizes:
         given = _maps_of(len(listing.parent), actions, rows, moves)
         for name, table in given.items():
-            tables[name].append(jnp.asarray(table, jnp.int32))
+            tables[name].append(on_device(table, np.int32))
     return {name: tuple(each) for name, each in tables.items()}
 
 

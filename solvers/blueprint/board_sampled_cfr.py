@@ -159,6 +159,7 @@ def iterate_on_many(
     return over_deals(iterated, state, deals, mesh=mesh)
 
 
+@functools.partial(jax.jit, static_argnames="game")
 def average_policy(game: BucketGame, average: Tables) -> Tables:
     """The policies that sums of policies stand for; uniform where there are none."""
     result = [[] for _ in game.rounds.streets]

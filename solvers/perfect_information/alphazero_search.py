@@ -217,7 +217,9 @@ def _looked_at(game, agent, seat, state) -> Position:
     value, logits = agent.settings.evaluate(agent.params, game, state)
     if agent.opponent is not None:
         others = agent.opponent
-        _, drawn = others.settings.evaluate(others.params, game, state)
+        drawn = jnp.zeros_like(logits)  # an agent without settings plays at random
+        if others.settings is not None:
+            _, drawn = others.settings.evaluate(others.params, game, state)
         logits = jnp.where(actor == seat, logits, drawn)
     to_first = jnp.where(actor == 0, value, -value)
     end = payoff(game, state, 0)

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from jaxgames.arrays import sum_actions
+from jaxgames.arrays import on_device, sum_actions
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.regret import match
@@ -176,12 +176,12 @@ def build_decision_tree(
     legal = np.concatenate([tree.legal_actions(p) for p in range(tree.num_players)])
     uniform = np.concatenate([legal / legal.sum(axis=1, keepdims=True), np.zeros_like(legal[:1])])
     return DecisionTree(
-        table=jnp.asarray(np.column_stack([actor, state, first, count]), jnp.int32),
-        history=jnp.asarray(places, jnp.int32),
-        payoffs=jnp.asarray(tree.returns[places] * ~acts[:, None], jnp.float32),
-        uniform=jnp.asarray(uniform, jnp.float32),
-        share=None if fair else jnp.asarray(share, jnp.float32),
-        other=None if fair else jnp.asarray(other, jnp.int32),
+        table=on_device(np.column_stack([actor, state, first, count]), np.int32),
+        history=on_device(places, np.int32),
+        payoffs=on_device(tree.returns[places] * ~acts[:, None], np.float32),
+        uniform=on_device(uniform, np.float32),
+        share=None if fair else on_device(share, np.float32),
+        other=None if fair else on_device(other, np.int32),
         worlds=build_lotteries(
             tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)
         ),
@@ -219,11 +219,11 @@ def build_lotteries(
     _, first, count = np.unique(lottery, return_index=True, return_counts=True)
     share, other = _aliases(lottery, weight)
     return Lotteries(
-        first=jnp.asarray(first, jnp.int32),
-        count=jnp.asarray(count, jnp.int32),
-        share=jnp.asarray(share, jnp.float32),
-        other=jnp.asarray(other, jnp.int32),
-        place=jnp.asarray(place, jnp.int32),
+        first=on_device(first, np.int32),
+        count=on_device(count, np.int32),
+        share=on_device(share, np.float32),
+        other=on_device(other, np.int32),
+        place=on_device(place, np.int32),
     )
 
 

@@ -96,7 +96,7 @@ def simulate(
     log = state.log
     if log is not None and layout.single_row:  # new leaves were valued, which are last in the lists
         first = forest.leaves.count - (grown.count - forest.count)
-        log = with_calls(game, log, grown, layout, first)
+        log = with_calls(log, grown, layout, first)
     return state.replace(forest=grown, log=log)
 
 

@@ -106,8 +106,6 @@ def add_roots(
     worth = tuple(jnp.zeros((layout.batch, rows), dtype) for rows in layout.rows)
     new = _node(
         game,
-        forest,
-        layout,
         adds=jnp.ones(layout.batch, bool),
         state=state,
         links=links,
@@ -180,8 +178,6 @@ def _leaf(game, forest, layout, leaf, wanted, prior):
     state = at(forest.state, leaf)
     new = _node(
         game,
-        forest,
-        layout,
         adds=wanted,
         state=state,
         links=forest.links[leaf],
@@ -194,7 +190,7 @@ def _leaf(game, forest, layout, leaf, wanted, prior):
     return new.replace(adds=wanted & room)
 
 
-def _node(game, forest, layout, *, adds, state, links, prior, worth):
+def _node(game, *, adds, state, links, prior, worth):
     kind = jax.vmap(functools.partial(kind_of, game))(state)
     return _Added(
         adds=adds,

@@ -118,7 +118,7 @@ def _search_batch(game, params, keys, problems, settings):
     state = start(game, params, problems=problems, settings=settings)
     if settings.logged_queries:
         others = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
-        state = start_log(game, state, others, num_queries=settings.logged_queries)
+        state = start_log(state, others, num_queries=settings.logged_queries)
     phases = settings.simulations // settings.expansions_per_phase
     return finish(run_phases(game, params, keys, state, settings=settings, begin=0, end=phases))
 

@@ -33,7 +33,7 @@ def outer_values(
 
     def leaves(i, values):
         first = layout.inner + i * layout.chunk
-        here = arriving(forest, layout, first, layout.chunk, forest.reach)
+        here = arriving(forest, first, layout.chunk, forest.reach)
         if layout.single_row:
             known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
             worth = tuple(x * r for x, r in zip(known, here[::-1], strict=True))
@@ -64,7 +64,7 @@ def _terminals(game, forest, layout, weight, values):
     def kind_by_kind(kind, values):
         def page(first, values):
             first = layout.terminal_page(first // layout.page)
-            here = arriving(forest, layout, first, layout.page, forest.reach)
+            here = arriving(forest, first, layout.page, forest.reach)
             states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
             worth = game.terminal_page(kind, states, here)
             masks = (_slice(table, first, layout.page) for table in forest.masks)

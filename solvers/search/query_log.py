@@ -15,19 +15,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
 from jaxgames.arrays import at
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import PublicState
 from solvers.search.forest import Forest, Layout, OpenLeaves, reach_at
 from solvers.search.lazy_trees import LazyTrees, first_calls
 from solvers.search.search_state import QueryLog, Searches
 
 
-def start_log(
-    game: BeliefGame, state: Searches, keys: Key[Array, " B"], *, num_queries: int
-) -> Searches:
+def start_log(state: Searches, keys: Key[Array, " B"], *, num_queries: int) -> Searches:
     """The searches with a log of the queries that each makes from now on.
 
     Args:
-      game: any belief-level game.
       state: searches before their first iteration.
       keys: consumed.
       num_queries: C, how many to keep of each search.
@@ -48,12 +45,11 @@ def start_log(
     if isinstance(state.forest, LazyTrees):
         log = with_new_calls(log, *first_calls(state.forest, state.layout))
     elif state.layout.single_row:
-        log = with_calls(game, log, state.forest, state.layout, jnp.zeros(len(keys), jnp.int32))
+        log = with_calls(log, state.forest, state.layout, jnp.zeros(len(keys), jnp.int32))
     return state.replace(log=log)
 
 
 def with_calls(
-    game: BeliefGame,
     log: QueryLog,
     forest: Forest,
     layout: Layout,
@@ -63,7 +59,6 @@ def with_calls(
     """The log after one call of the evaluator for each of some leaves.
 
     Args:
-      game: of the searches.
       log: before, of B searches.
       forest: with the reaches and policies at which the leaves are valued.
       layout: of the forest.

@@ -59,7 +59,7 @@ def iterate(
     values = outer_values(game, params, forest, layout, weight, settings)
     log = state.log
     if log is not None and not layout.single_row:  # with one row leaves keep their first values
-        log = with_calls(game, log, forest, layout, jnp.zeros(layout.batch, jnp.int32), called)
+        log = with_calls(log, forest, layout, jnp.zeros(layout.batch, jnp.int32), called)
     # 3. Counterfactual values of nodes and of actions, v_i(s) and v_i(s, a), from the children up.
     values, by_action = inner_values(game, forest, layout, values, weight, rounds=rounds)
     decisions = tuple(

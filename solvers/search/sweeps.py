@@ -169,7 +169,7 @@ def reaches(
     begin = Table(last=begin, total=forest.reach_total)
 
     def down(kind, first, reach):
-        here = arriving(forest, layout, first, layout.page, reach.last)
+        here = arriving(forest, first, layout.page, reach.last)
         reach = written(reach, here, first, weight)
         if layout.straight[kind]:
             return reach
@@ -209,7 +209,7 @@ def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> tupl
 
 
 def arriving(
-    forest: Forest, layout: Layout, first: Array, count: int, reach: tuple[Array, Array]
+    forest: Forest, first: Array, count: int, reach: tuple[Array, Array]
 ) -> tuple[Array, ...]:
     """Both players' own reaches `[count, N]` at some places in a row."""
     links = _slice(forest.links, first, count)

@@ -32,6 +32,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import record
 from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
@@ -186,6 +187,8 @@ def run(
         rows = jnp.floor(noise * size[:, None].astype(noise.dtype)).astype(jnp.int32)
         gradient = jax.vmap(jax.grad(_loss), (0, 0, 0, 0, None, None))
         gradients = gradient(learner.params, learner.target, replay, rows, graph, environment)
+        # who has not acted yet has nothing to learn from
+        gradients = jax.tree.map(lambda g: jnp.where(append_axes(size > 0, g), g, 0), gradients)
         params = networks.descend(learner.params, gradients, learner.rate)
         step = learner.step + 1
         target = jax.tree.map(
@@ -227,7 +230,9 @@ def add_transitions(replay: DqnReplay, lines: episodes.Trajectory) -> DqnReplay:
     def add_own(player, old):
         mine = (lines.actor == player).ravel()
         number = old.count + jnp.cumsum(mine, dtype=jnp.int32) - 1
-        place = jnp.where(mine, number % (rows - 1), rows - 1)
+        # of more than there is room for, the last ones stay
+        kept = mine & (number >= old.count + jnp.sum(mine, dtype=jnp.int32) - (rows - 1))
+        place = jnp.where(kept, number % (rows - 1), rows - 1)
 
         def put(old, new):
             return old.at[place].set(new.reshape(-1, *new.shape[2:]))
