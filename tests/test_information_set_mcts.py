@@ -19,7 +19,7 @@ def nash_conv(name, policy):
 def test_every_simulation_is_a_visit_where_the_search_is():
     _, _, tree = compiled("kuhn_poker")
     settings = InformationSetMcts(exploration=2.0, simulations=37)
-    result = mcts.search_everywhere(tree, jax.random.key(0), settings=settings, batch=6)
+    result = mcts.search_everywhere(tree, jax.random.key(0), settings=settings, batch=5)
     np.testing.assert_array_equal(result.visits.sum(axis=1), np.full(12, 37))
     assert (np.asarray(result.visits)[np.asarray(tree.uniform[:-1]) == 0] == 0).all()
 

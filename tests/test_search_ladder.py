@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+from unittest import mock
 
 import pytest
 from experiment_cases import smoke_run
@@ -9,7 +10,13 @@ from flax import nnx
 
 from experiments import cli
 from experiments.harness import kept_file, results
-from experiments.perfect_information import published_elo, search_ladder, search_matches
+from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information import (
+    published_elo,
+    search_ladder,
+    search_matches,
+    trained_players,
+)
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.student_search import simulation_pace
 from experiments.perfect_information.trained_players import last_network, trained_networks
@@ -45,6 +52,25 @@ def made_up(results_of):
         for n, won in enumerate(both)
     ]
     return config, pairs
+
+
+def test_a_resumed_run_plays_with_the_networks_that_it_began_with(tmp_path, monkeypatch):
+    """Though their training has gone on."""
+    trained = tmp_path / "trained" / "networks"
+    trained.mkdir(parents=True)
+    monkeypatch.setattr(trained_players.runs, "read_config", lambda folder: {})
+    named = lambda agent, folder, name, game: trained_players.Network(params=name)  # noqa: E731
+    monkeypatch.setattr(trained_players, "read_network", named)
+    config = dataclasses.replace(search_ladder.PRESETS["smoke"], alphazero=str(trained.parent))
+    arguments = mock.Mock(spec=RunArguments, out=tmp_path / "ladder", preset="smoke")
+    arguments.overwrite = False
+    for resume, step in ((False, 5), (True, 20)):
+        (trained / f"{step}.npz").touch()
+        arguments.resume = resume
+        run = Run(arguments, config, experiment="search_ladder", command="none")
+        (found,) = trained_players.read_last_networks(run, pgx_beliefs("tic_tac_toe"), [0])
+        names = {agent: network.params for agent, network in found.items()}
+        assert names == {trained_players.ALPHAZERO: "5", trained_players.STUDENT: ""}
 
 
 def test_numbers_are_those_of_the_games():

@@ -78,7 +78,7 @@ PRESETS = {
             Match(simulations=100, networks="earlier", opponents=(10, 100), games=40, batch=20),
         )
     ),
-    # Eight games as detectives take more than an hour on a core, which an interruption loses.
+    # Eight games as detectives may take two hours on a core, which an interruption loses.
     # `cpu_simulations` has the games against PimBot(100).
     "cpu_400": Config(
         matches=(Match(simulations=400, opponents=(10, 1_000, 10_000), games=16, batch=8),)
