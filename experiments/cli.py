@@ -6,6 +6,7 @@ the command that resumes.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import shlex
 import sys
@@ -21,6 +22,7 @@ from experiments.registry import COMMANDS, EXPERIMENTS, TOOLS, Entry, load
 
 MODULE = "python -m experiments"
 _REPORTED = (ValueError, OSError, ImportError, FloatingPointError)
+_SEEDS = 2**32  # as many as NumPy and JAX tell apart
 _PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
 
 
@@ -69,6 +71,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
             use_underscores=True,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
+        _check_seeds(arguments)
         recorded = shlex.join([*MODULE.split(), *argv])
         return command.main(arguments, command=recorded) or 0
     except (KeyboardInterrupt, Exception) as error:
@@ -82,6 +85,15 @@ def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
             raise
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
+
+
+def _check_seeds(arguments: object) -> None:
+    """Refuses seeds that generators of random numbers do not take."""
+    for field in dataclasses.fields(arguments) if dataclasses.is_dataclass(arguments) else ():
+        value = getattr(arguments, field.name)
+        if field.name == "seed" and value is not None and not 0 <= value < _SEEDS:
+            raise ValueError(f"seed={value} must be from 0 to {_SEEDS - 1:,}")
+        _check_seeds(value)
 
 
 def _command_name(argv: Sequence[str], program: str) -> str:

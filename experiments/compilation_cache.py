@@ -57,6 +57,8 @@ def prune(path: pathlib.Path, max_bytes: int) -> None:
     files = []
     for file in path.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process has deleted it
+            if not file.is_file():  # XLA keeps what it has tuned on a GPU in a folder here
+                continue
             files.append((file.stat().st_mtime, file.stat().st_size, file))
     total = sum(size for _, size, _ in files)
     for _, size, file in sorted(files):

@@ -5,6 +5,7 @@ from experiment_cases import smoke_run
 
 from experiments import cli
 from experiments.best_response import abr_cfr, abr_uniform
+from experiments.commands import approximate_best_response
 from experiments.harness import results
 from experiments.student_of_games import training_run
 
@@ -84,6 +85,24 @@ def test_stand_ins_for_maps_of_the_paper_are_named(experiment):
     assert all(game in said["districts"] for game in abr_uniform.DISTRICTS)
     assert "War Museum, Queen Mary's Garden, Kennington Double" in said["districts"]
     assert "Kennington" not in said["cpu"] + said["paper"]
+
+
+def test_an_agent_is_known_by_its_files(tmp_path):
+    """So that a run is not resumed with another one of the same name."""
+
+    def content(agent):
+        arguments = approximate_best_response.Arguments(game="kuhn_poker", agent=agent, out=out)
+        return approximate_best_response._config(arguments).content
+
+    out, file = tmp_path / "out", tmp_path / "policy.npz"
+    file.write_bytes(b"one")
+    (tmp_path / "result.json").write_bytes(b"two")
+    first = content(str(file)), content(str(tmp_path)), content(f"{tmp_path}:10")
+    assert first[1] == first[2] != first[0]
+    file.write_bytes(b"another")
+    again = content(str(file)), content(str(tmp_path)), content(f"{tmp_path}:10")
+    assert not {*first} & {*again}
+    assert content("cfr_plus:10") == content("uniform") == ""
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,15 @@ import socket
 import sys
 import threading
 import time
+from unittest import mock
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from experiments import cli
-from experiments.acpc import agents, client
+from experiments.acpc import agents, client, dealer, match_result
+from experiments.acpc.connection import Connection
 from experiments.acpc.dealer import Schedule
 from experiments.commands import acpc
 from experiments.harness import results
@@ -146,6 +148,25 @@ def test_a_duplicate_match_of_two_players(table):
     assert result.config["ended_early"] is None
     for name in ("ann", "bob"):
         assert table.outcomes[name] == client.Played(12, 0.0)
+
+
+def test_an_unfinished_duplicate_match_counts_whole_deals():
+    """The second half of the match has the deals of the first, with swapped seats."""
+    schedule = Schedule(game=limit_holdem(), hands=6, seed=0, duplicate=True)
+    won = {0: (10.0, 4.0), 1: (-20.0, 10.0), 2: (500.0,)}  # the last deal was played once
+    hands = [
+        dealer.DealtHand(deal=deal, line="", values=(chips, -chips))
+        for deal, each in won.items()
+        for chips in each
+    ]
+    clients = [
+        dealer.Client(name, mock.create_autospec(Connection, instance=True))
+        for name in ("ann", "bob")
+    ]
+    found = {each.name: each for each in match_result.numbers(schedule, clients, hands)}
+    assert found["ann"].value == pytest.approx(100 * (7 - 5) / 2)
+    assert found["ann"].low <= found["ann"].value <= found["ann"].high
+    assert found["hands"].value == 5
 
 
 def test_winnings_are_those_of_the_log(table):
@@ -407,6 +428,13 @@ def test_programs_are_started_and_ended(table, tmp_path):
     assert result.config["programs"] == [shlex.split(program)[0]]
 
 
+def test_a_program_that_is_not_there_leaves_nothing(table, capsys):
+    words = ["acpc", "dealer", "limit_holdem", "--programs", "/no/program {port}"]
+    assert cli.main([*words, "--out", str(table.folder)]) == 2
+    assert "No such file or directory: /no/program" in capsys.readouterr().err
+    assert [*table.folder.iterdir()] == []
+
+
 def test_nothing_is_left_of_programs_that_hang(table, tmp_path, capsys):
     """Neither the program nor what it has started."""
     hangs = PROGRAM.partition("for line")[0] + (
@@ -447,7 +475,7 @@ def test_two_commands_play_a_match(table):
     [
         ("limit_holdem --hands 0", "hands=0 must be at least 1"),
         ("limit_holdem --hands 3 --duplicate", "hands=3 must be a multiple of 2 players"),
-        ("limit_holdem --seed -1", "seed=-1 must be at least 0"),
+        ("limit_holdem --seed -1", "seed=-1 must be from 0 to 4,294,967,295"),
         ("limit_holdem --action_seconds 0", "action_seconds=0.0 must be above 0"),
         ("limit_holdem --names a", "names=('a',) must be different names for 2 players"),
         ("limit_holdem --names a a", "must be different names"),
@@ -455,6 +483,7 @@ def test_two_commands_play_a_match(table):
         ("limit_holdem --ports 1 70000", "ports=(1, 70000) must be numbers from 0 to 65535"),
         ("limit_holdem --programs 'a {port}' b", "program 'b' must have {port}"),
         ("limit_holdem --programs a{port} a{port} a{port}", "must be at most 2"),
+        ('limit_holdem --programs "a \'x {port}"', "is no command line: No closing quotation"),
         ("leduc_poker", "leduc_poker must be a game of poker"),
         ("poker(ranks=10)", "must be a full deck"),
     ],

@@ -114,6 +114,17 @@ def test_bad_options_are_one_line_each(capsys, tmp_path):
     assert cli.main(f"solve kuhn_poker --devices 2 --out {tmp_path / 'run'}".split()) == 2
     message = "error: devices=2 must be 1: this command computes on one device\n"
     assert capsys.readouterr().err == message
+    assert cli.main(f"solve kuhn_poker --devices all --out {tmp_path / 'run'}".split()) == 2
+    assert capsys.readouterr().err == message.replace("=2", "=all")
+    two = "--coordinator here:1 --num_processes 2 --process_id 0"
+    command = f"blueprint_limit --preset smoke --out {tmp_path / 'run'} {two}"
+    assert cli.main(command.split()) == 2
+    message = "error: num_processes=2 must be 1: this command runs in one process\n"
+    assert capsys.readouterr().err == message
+    assert cli.main(f"solve kuhn_poker --seed -1 --out {tmp_path / 'run'}".split()) == 2
+    message = "error: seed=-1 must be from 0 to 4,294,967,295\n"
+    assert capsys.readouterr().err == message
+    assert not (tmp_path / "run").exists()
 
 
 ON_EIGHT = """

@@ -57,6 +57,9 @@ def test_the_reported_seeds_are_not_those_that_choose(tmp_path, monkeypatch):
     for curves, seeds in ((learned.selection, [[0, 1]]), (learned.reported, [[2, 3, 4]])):
         for curve in curves.values():
             np.testing.assert_array_equal(curve, seeds)
+    learned = dataclasses.replace(learned, at=learned.at[-1:])  # where `learn` above measures
+    for row in rl_baselines.rows(config, {"kuhn_poker": learned}):
+        assert float(row["exploitability"]) == row["seed"]
 
 
 def test_the_setting_that_was_the_least_exploitable_in_the_end_is_chosen():

@@ -73,6 +73,9 @@ def test_a_spot_solved(tmp_path, capsys, monkeypatch):
     assert run(tmp_path, "--resume", target="0.3%") == 0  # goes on from there
     again = results.read_result(tmp_path / "result.json")
     assert again.number("iterations").value >= number["iterations"]
+    assert run(tmp_path, "--resume", ip="AQs:0.5,TT,87s:0.5") == 2  # other ranges, the same tree
+    assert "has ranges=" in capsys.readouterr().err
+    assert results.read_result(tmp_path / "result.json") == again
 
 
 def test_sizes_by_street_and_player():

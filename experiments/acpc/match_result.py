@@ -10,8 +10,7 @@ from experiments.acpc.dealer import Client, DealtHand, Schedule
 from experiments.harness import results
 
 MEASURE = (
-    "chips that each client won, by hand; errors are those of the mean of hands, with duplicate"
-    " that of deals that were played in all seats"
+    "chips that each client won, by hand, with duplicate in the deals that were played in all seats"
 )
 
 
@@ -29,20 +28,24 @@ def numbers(
     measured = [results.Number(name="hands", value=float(len(hands)), unit="hands")]
     for number, client in enumerate(clients):
         if hands:
-            won = statistics.fmean(hand.values[number] for hand in hands)
-            samples = [scale * value for value in _samples(schedule, hands, number)]
-            low, high = results.interval(samples) if len(samples) > 1 else (None, None)
-            measured.append(
-                results.Number(
-                    name=client.name, value=scale * won, low=low, high=high, unit="mbb/h"
-                )
-            )
+            measured.append(_won(client.name, schedule, hands, number, scale))
         measured.append(
             results.Number(
                 name=f"corrected:{client.name}", value=float(client.corrected), unit="actions"
             )
         )
     return measured
+
+
+def _won(name, schedule, hands, number, scale):
+    """What a client won by hand, with an interval, both of the same hands where there are any."""
+    samples = [scale * value for value in _samples(schedule, hands, number)]
+    if len(samples) > 1:
+        low, high = results.interval(samples)
+        value = statistics.fmean(samples)
+        return results.Number(name=name, value=value, low=low, high=high, unit="mbb/h")
+    value = scale * statistics.fmean(hand.values[number] for hand in hands)
+    return results.Number(name=name, value=value, unit="mbb/h")
 
 
 def _samples(schedule, hands, number):

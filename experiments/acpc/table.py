@@ -34,7 +34,8 @@ def check_clients(
       programs: command lines of the first clients.
 
     Raises:
-      ValueError: the numbers differ, a name cannot stand in a log, or a program gets no port.
+      ValueError: the numbers differ, a name cannot stand in a log, or a program gets no port or is
+        no command line.
     """
     if len(names) != players or len({*names}) != players:
         raise ValueError(f"names={names} must be different names for {players} players")
@@ -48,6 +49,10 @@ def check_clients(
     for program in programs:
         if _PORT not in program:
             raise ValueError(f"program {program!r} must have {_PORT} where the port shall stand")
+        try:
+            shlex.split(program)
+        except ValueError as error:
+            raise ValueError(f"program {program!r} is no command line: {error}") from None
 
 
 @contextlib.contextmanager
@@ -109,13 +114,17 @@ def _port(listener):
 def _started(program, port, output):
     """A process, of which nothing is left at the end."""
     with output.open("wb") as file:
-        process = subprocess.Popen(
-            shlex.split(program.replace(_PORT, str(port))),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                shlex.split(program.replace(_PORT, str(port))),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError:
+            output.unlink()
+            raise
     try:
         yield process
     finally:

@@ -101,7 +101,7 @@ class Benchmark(Generic[Config, Measured]):
         check_names("preset", [preset], self.presets)
         config = dataclasses.replace(self.presets[preset], **changes)
         self.check(config)
-        runs.prepare(out, files=self.files, resume=False, overwrite=overwrite)
+        lock = runs.prepare(out, files=self.files, resume=None, overwrite=overwrite)
 
         def keep(measured):
             results.write_csv(out / CSV, [*self.lines(config, measured)])
@@ -128,4 +128,5 @@ class Benchmark(Generic[Config, Measured]):
         if self.draw:
             self.draw(out / PLOT, config, measured)
         results.write_result(out, result)
+        lock.release()
         Console().print(self.shown(config, measured) if self.shown else table)

@@ -24,6 +24,7 @@ from rich.table import Table
 
 from experiments.benchmarks import sampling_programs
 from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.cfr_peers import PEERS
 from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import (
@@ -304,10 +305,16 @@ def draw(path: pathlib.Path, config: Config, rows: Sequence[Row]) -> None:
             panel.remove()
 
 
+def _check(config) -> None:
+    if not PEERS["openspiel_cpp"].is_installed():
+        raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
+    check_names("task", config.tasks, TASKS)
+
+
 BENCHMARK = Benchmark(
     name="sampling",
     presets=PRESETS,
-    check=lambda config: check_names("task", config.tasks, TASKS),
+    check=_check,
     measure_all=lambda config, keep: measure_all(config),
     lines=lambda config, rows: map(_details, rows),
     numbers=lambda config, rows: (number for row in rows for number in _numbers(row, rows)),

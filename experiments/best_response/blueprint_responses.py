@@ -21,6 +21,7 @@ from experiments.best_response.holdem_responses import (
     learned_cells,
     played_cell,
 )
+from experiments.harness import devices
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from jaxgames.holdem.rules import Poker
@@ -105,12 +106,13 @@ def local_best_response(
     key, won = jax.random.key(seed), []
     pieces = run.checkpoint / re.sub(r"[^\w.]+", "_", f"LBR against {name}")
     settings, size = LocalBestResponse(game), piece_size(deals)
+    mesh = devices.local(run.mesh)
     play = functools.partial(
         duplicate_deals,
         settings,
-        on_each_device(policy, run.mesh),
+        on_each_device(policy, mesh),
         num_deals=size,
-        mesh=run.mesh,
+        mesh=mesh,
     )
     with progress(f"LBR, {name}", deals) as report:
         count = counter(report)

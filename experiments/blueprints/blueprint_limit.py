@@ -164,11 +164,11 @@ def compute(run: Run) -> Lines:
         points, by_flop = zip(*measured, strict=True)
         last = kept[run.config.at[-1]]
         blueprint, poker = read_blueprint(last)
-        change = by_flop[-1] - min(by_flop, key=np.mean)
         weights = real_values.flop_weights(_flops(run.config))
+        least = min(by_flop, key=lambda won: np.average(won, weights=weights))
         lines[text] = Line(
             points=list(points),
-            change=real_values.estimate(poker, change, weights),
+            change=real_values.estimate(poker, by_flop[-1] - least, weights),
             first=first_actions.first_actions(blueprint),
         )
         if run.writes:
@@ -389,6 +389,7 @@ COMMAND = Experiment(
     },
     options=Options,
     configure=configure,
+    several_processes=False,
     batches=lambda config: {
         "boards_per_iteration": config.boards_per_iteration,
         "value boards of a piece": min(BOARDS, config.value_boards),

@@ -335,6 +335,7 @@ COMMAND = Experiment(
         "winnings in thousandths of a big blind per hand, of deals that are drawn in the buckets of"
         " the abstraction and played in both seats; self-play is that of average policies"
     ),
+    several_processes=False,
     batches=lambda config: {
         "boards_per_iteration": config.boards_per_iteration,
         "boards": config.boards,

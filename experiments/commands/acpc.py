@@ -154,7 +154,7 @@ def _deal(arguments: DealerArguments, command: str) -> int:
     check_clients(game.players, names=names, ports=ports, programs=arguments.programs)
     printed = [f"{name}.txt" for name, _ in zip(names, arguments.programs, strict=False)]
     files = (results.RESULT_FILE, LOG, *printed)
-    prepare(arguments.out, files=files, resume=False, overwrite=arguments.overwrite)
+    lock = prepare(arguments.out, files=files, resume=None, overwrite=arguments.overwrite)
     acpc_protocol.warm_up(game)
     table = seated(
         names,
@@ -183,6 +183,7 @@ def _deal(arguments: DealerArguments, command: str) -> int:
         error_bars=results.TWO_STANDARD_ERRORS,
     )
     results.write_result(arguments.out, result)
+    lock.release()
     if isinstance(ended, KeyboardInterrupt):
         raise ended
     _print(result, arguments)

@@ -37,7 +37,7 @@ from experiments.best_response.response_learning import Learning
 from experiments.harness import devices, results
 from experiments.harness.experiment import CURVE, PLOT, Command, text_table
 from experiments.harness.progress import status
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run, RunArguments, checksum
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make, unknown
@@ -53,6 +53,8 @@ class Config:
 
     game: str
     agent: str
+    content: str = ""
+    """Of the agent's files, as SHA-256; empty for an agent without any."""
     learning: Learning
     without_search: tuple[str, ...] = ()
     deals: int | None = None  # that local best response plays
@@ -166,10 +168,21 @@ def _config(arguments: Arguments) -> Config:
     return Config(
         game=arguments.game,
         agent=arguments.agent,
+        content=_content(arguments.agent),
         learning=learning,
         without_search=arguments.without_search,
         deals=deals,
     )
+
+
+def _content(agent: str) -> str:
+    """What tells whether the files of an agent are those of before."""
+    for path in map(pathlib.Path, (agent, agent.rpartition(":")[0] or agent)):
+        if path.is_file():
+            return checksum([path])
+        if path.is_dir():
+            return checksum(sorted([*path.glob("*.json"), *path.glob("*.npz")]))
+    return ""
 
 
 def _deals(arguments: Arguments, steps: int) -> int:

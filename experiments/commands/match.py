@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import pathlib
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from rich.table import Table
 from experiments.harness import devices, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run, RunArguments, checksum
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import unknown
 from solvers.blueprint.blueprint import (
@@ -109,7 +108,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         files=("boards.csv",),
         mesh=mesh,
     )
-    found, key = [], jax.random.key(arguments.seed)
+    found, key, mesh = [], jax.random.key(arguments.seed), devices.local(mesh)
     with progress("match", arguments.boards) as report:
         for begin in range(0, arguments.boards, _PIECE):
             piece_key = jax.random.fold_in(key, begin)
@@ -171,7 +170,7 @@ def _content(name):
     if name in FIXED:
         return ""
     files = (pathlib.Path(name, file) for file in (DESCRIPTION_FILE, POLICY_FILE))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return checksum(files)
 
 
 def _seats(won):

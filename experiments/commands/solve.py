@@ -105,7 +105,9 @@ def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
         )
         prepared = prepare_solver(solver, compiled, seed=arguments.seed or 0)
     build_seconds = time.perf_counter() - begin
-    prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    lock = prepare(
+        arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite
+    )
     meter.keep_in(arguments.out / CHECKPOINT / USAGE)
     policy, run, speeds = _run(arguments, prepared, schedule, meter)
     points = run.points if run else []
@@ -130,6 +132,7 @@ def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
         ],
     )
     results.write_result(arguments.out, result)
+    lock.release()
     return result, arguments.target is None or schedule.reached(points)
 
 

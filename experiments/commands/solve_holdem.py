@@ -127,7 +127,9 @@ def main(arguments: Arguments, *, command: str) -> int:
     schedule = measured_solve.Schedule(
         iterations=arguments.iterations, every=arguments.every, target=target
     )
-    prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    lock = prepare(
+        arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite
+    )
     meter.keep_in(arguments.out / CHECKPOINT / USAGE)
     prepared = prepare_cfr(
         solver, tree.sequence_form, root_reach=tree.root_reach, storage=arguments.storage
@@ -162,6 +164,7 @@ def main(arguments: Arguments, *, command: str) -> int:
             numbers=[*numbers(solution, run), _seconds(speed)],
         )
         results.write_result(arguments.out, result)
+    lock.release()
     _print(result, solution, arguments.out)
     if schedule.reached(run.points):
         return 0

@@ -58,7 +58,12 @@ class DeviceArguments:
     """The number of this process; the first is 0."""
 
 
-def start(arguments: DeviceArguments, batches: Mapping[str, int] | None) -> Mesh | None:
+def start(
+    arguments: DeviceArguments,
+    batches: Mapping[str, int] | None,
+    *,
+    several_processes: bool = True,
+) -> Mesh | None:
     """Starts JAX on the devices that a command asks for, and joins its other processes.
 
     This comes before all else that makes arrays. If JAX runs already, it stays as it is.
@@ -68,6 +73,7 @@ def start(arguments: DeviceArguments, batches: Mapping[str, int] | None) -> Mesh
       batches: the sizes that the devices share, by name, each of which must be a multiple of their
         number. Empty: devices of one process share a single computation; on a CPU that is one
         device unless more are asked for. None: the command computes on one device.
+      several_processes: whether devices of several processes may share the batches.
 
     Returns:
       The devices of all processes; None: there is one device to compute on.
@@ -79,12 +85,13 @@ def start(arguments: DeviceArguments, batches: Mapping[str, int] | None) -> Mesh
     if isinstance(asked, int) and asked < 1:
         raise ValueError(f"devices={asked} must be at least 1")
     processes = _processes(arguments)
-    if not batches:
+    if not batches or not several_processes:
         if arguments.coordinator is not None and processes > 1:
-            raise ValueError(f"num_processes={processes} must be 1: this command has no batches")
+            why = "runs in one process" if batches else "has no batches"
+            raise ValueError(f"num_processes={processes} must be 1: this command {why}")
         processes = 1  # a launcher's others compute the same
     if batches is None:
-        if isinstance(asked, int) and asked > 1:
+        if asked not in (None, 1):
             raise ValueError(f"devices={asked} must be 1: this command computes on one device")
         return None
     for name, size in batches.items():

@@ -70,6 +70,8 @@ class Experiment(Generic[Config, Outcome]):
     computes on one device. Else it computes on `Run.mesh`."""
     compute: Callable[[Run], Outcome]
     """Computes everything, `Run.kept` keeping the pieces for an interrupted run to resume from."""
+    several_processes: bool = True
+    """Whether the devices of `batches` may be those of several processes."""
     extendable: tuple[str, ...] = ()
     """Fields of the config that only say which pieces there are: a run may be resumed with others,
     and what it has computed stays."""
@@ -151,7 +153,11 @@ class Experiment(Generic[Config, Outcome]):
           KeyboardInterrupt: stopped by Ctrl-C; what is finished has been kept.
         """
         preset = self.presets[arguments.preset]
-        mesh = devices.start(arguments, self.batches and self.batches(preset))
+        mesh = devices.start(
+            arguments,
+            self.batches and self.batches(preset),
+            several_processes=self.several_processes,
+        )
         config = self.configure(preset, arguments)
         files = (CURVE, PLOT, *self.more_files)
         stamps = dict(experiment=self.name, command=command, files=files)

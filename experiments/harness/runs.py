@@ -8,6 +8,7 @@ kept with a copy; if both are damaged, it is computed again.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import pathlib
 import re
@@ -20,6 +21,7 @@ from jax.sharding import Mesh
 
 from experiments.harness import kept_file, results
 from experiments.harness.devices import DeviceArguments, by_first, is_first
+from experiments.harness.folder_lock import FolderLock
 from experiments.harness.usage_meter import UsageMeter
 
 CHECKPOINT = "checkpoint"  # in a run's folder: what it needs to resume
@@ -73,13 +75,20 @@ class Run:
         self.arguments, self.config = arguments, config
         self.out, self.checkpoint = arguments.out, arguments.out / CHECKPOINT
         self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
+        self._lock: FolderLock | None = None  # of the first process
         self._extendable = extendable  # fields of the config that a resumed run may change
         by_first(lambda: self._begin((results.RESULT_FILE, *files)))
 
     def _begin(self, files):
         """Prepares the folder."""
         again = dict(resume=self.arguments.resume, overwrite=self.arguments.overwrite)
-        prepare(self.out, files=files, **again)
+        finished = (self.out / results.RESULT_FILE).exists() and not self.checkpoint.exists()
+        if self.arguments.resume and finished:
+            raise ValueError(
+                f"{self.out} holds a run that is finished: use another --out, or --overwrite to"
+                " start again"
+            )
+        self._lock = prepare(self.out, files=files, **again)
         _check_same_config(self.checkpoint, self.config, self._extendable)
         self.meter.keep_in(self.checkpoint / USAGE)
 
@@ -158,36 +167,45 @@ class Run:
         )
         results.write_result(self.out, result)
         shutil.rmtree(self.checkpoint)
+        self._lock.release()
         return result
 
 
-def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrite: bool) -> None:
+def prepare(
+    out: pathlib.Path, *, files: tuple[str, ...], resume: bool | None, overwrite: bool
+) -> FolderLock:
     """Makes the folder of a run, and checks that it holds no earlier run unless that is wanted.
 
     Args:
       out: the folder.
       files: names of the files and folders that a run writes there beside its checkpoint.
-      resume: whether an earlier run may be continued.
+      resume: whether an earlier run may be continued; None: the command cannot.
       overwrite: whether an earlier run may be deleted, which is done here.
 
+    Returns:
+      What keeps other processes out of the folder, to be held until all is written.
+
     Raises:
-      ValueError: `out` holds a run and neither `resume` nor `overwrite` is given, or both are.
+      ValueError: `out` holds a run and neither `resume` nor `overwrite` is given, or both are, or
+        another process uses it.
       OSError: `out` cannot be written.
     """
     if resume and overwrite:
         raise ValueError("--resume and --overwrite exclude each other")
     earlier = [path for path in (out / name for name in (*files, CHECKPOINT)) if path.exists()]
     if earlier and not (resume or overwrite):
-        raise ValueError(
-            f"{out} holds an earlier run ({earlier[0].name}): add --resume to continue it or"
-            " --overwrite to start again"
-        )
+        ways = "--overwrite to start again"
+        if resume is not None:
+            ways = f"--resume to continue it or {ways}"
+        raise ValueError(f"{out} holds an earlier run ({earlier[0].name}): add {ways}")
     out.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(out)
     results.write_file(out / ".writable", "")  # fails now rather than after hours
     (out / ".writable").unlink()
     if overwrite:
         for path in earlier:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return lock
 
 
 def read_config(folder: pathlib.Path, *, experiment: str | None = None) -> dict[str, Any]:
@@ -212,6 +230,15 @@ def read_config(folder: pathlib.Path, *, experiment: str | None = None) -> dict[
         raise ValueError(
             f"{folder} has neither {results.RESULT_FILE} nor a checkpoint of a run"
         ) from None
+
+
+def checksum(files: Iterable[pathlib.Path]) -> str:
+    """The SHA-256 of what files hold, one after the other.
+
+    Raises:
+      OSError: a file cannot be read.
+    """
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _read_kept(path):

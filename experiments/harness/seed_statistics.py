@@ -16,6 +16,7 @@ def rows(
     *,
     name: str = "exploitability",
     more: Mapping[str, object] | None = None,
+    first_seed: int = 0,
 ) -> list[dict[str, object]]:
     """Rows of a CSV for a number, one for each seed.
 
@@ -24,10 +25,11 @@ def rows(
       samples: the number by seed.
       name: of the number's column.
       more: the columns after it, the same in all rows.
+      first_seed: of the samples; the others follow it.
     """
     return [
         {**columns, "seed": seed, name: f"{value:.6g}", **(more or {})}
-        for seed, value in enumerate(samples)
+        for seed, value in enumerate(samples, first_seed)
     ]
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from experiments.harness.runs import Run
-from experiments.perfect_information.student import Choose, Student, network_sizes
+from experiments.perfect_information.student import NetworkMoves, Student, network_sizes
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame
 from nets import value_prior
@@ -83,11 +83,11 @@ def _agent(evaluate, params, simulations) -> AlphaZeroAgent:
     return AlphaZeroAgent(params=params, settings=settings)
 
 
-def _alone(game, evaluate) -> Choose:
+def _alone(game, evaluate) -> NetworkMoves:
     """The likeliest moves of the network."""
 
-    def move(params, key, state):
+    def move(params, state):
         _, logits = evaluate(params, game, state)
         return jnp.argmax(jnp.where(legal_actions(game, state), logits, -jnp.inf))
 
-    return jax.vmap(move, (None, 0, 0))
+    return jax.vmap(move, (None, 0))

@@ -225,8 +225,8 @@ def _chooses(game, student, simulations, params, key, mesh):
     """The student's moves in positions with these numbers: alone, or with searches."""
     if simulations != ALONE:
         return move_quality.by_search(game, student.agent(params, simulations), key, mesh)
-    alone = jax.jit(split_calls(lambda params, batch: student.alone(params, *batch), mesh))
-    return lambda numbers, states: alone(params, (move_quality.keys_of(key, numbers), states))
+    alone = jax.jit(split_calls(student.alone, mesh))
+    return lambda numbers, states: alone(params, states)
 
 
 def _of(cells: Sequence[Cell], step: int, simulations: int) -> list[Cell]:

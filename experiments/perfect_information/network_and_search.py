@@ -17,7 +17,7 @@ from experiments.perfect_information import move_quality, paired_matches, sog_st
 from experiments.perfect_information.connect_four_positions import Positions, read_positions
 from experiments.perfect_information.connect_four_training import GAME as SCORED
 from experiments.perfect_information.paired_matches import Pair
-from experiments.perfect_information.student_search import simulation_pace
+from experiments.perfect_information.student_search import agent_name, simulation_pace
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
@@ -63,7 +63,7 @@ class Player:
         if self.search == ALPHAZERO:
             return f"{ALPHAZERO}({self.simulations})"
         further = f" with k = {self.expand}" if self.expand > 1 else ""
-        return f"{STUDENT}({self.simulations},{self.pace:g}){further}"
+        return f"{agent_name(self.simulations, self.pace)}{further}"
 
     @property
     def name(self) -> str:

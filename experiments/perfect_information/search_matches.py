@@ -8,7 +8,7 @@ import itertools
 from experiments.harness.runs import Run
 from experiments.perfect_information import paired_matches
 from experiments.perfect_information.paired_matches import Pair
-from experiments.perfect_information.student_search import simulation_pace
+from experiments.perfect_information.student_search import agent_name
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
@@ -44,8 +44,7 @@ def players(config: Config) -> list[tuple[str, int]]:
 
 def name_of(agent: str, simulations: int) -> str:
     """Such as AlphaZero(800) and SoG(800,10)."""
-    pace = f",{simulation_pace(simulations):g}" if agent == STUDENT else ""
-    return f"{agent}({simulations}{pace})"
+    return agent_name(simulations) if agent == STUDENT else f"{agent}({simulations})"
 
 
 def schedule(config: Config) -> list[tuple[int, int]]:

@@ -13,8 +13,9 @@ from typing import Literal
 from experiments.harness.runs import Run
 from experiments.perfect_information import board_training
 from experiments.perfect_information.board_training import GAMES, training_experiment
-from experiments.perfect_information.sog_student import label, sog_student
+from experiments.perfect_information.sog_student import sog_student
 from experiments.perfect_information.student import CHOSEN_RATE, FIRST_NETWORK, Student
+from experiments.perfect_information.student_search import agent_name
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS
@@ -259,7 +260,7 @@ COMMAND = training_experiment(
     "sog_board_games",
     new_student,
     presets=PRESETS,
-    label=label,
+    label=agent_name,
     options=Options,
     change=change,
     shared=lambda config: {

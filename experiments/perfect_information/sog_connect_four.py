@@ -15,6 +15,7 @@ from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import connect_four_training, sog_student
 from experiments.perfect_information.connect_four_training import KEEPS, training_experiment
 from experiments.perfect_information.student import ALONE, CHOSEN_RATE, FIRST_NETWORK, Student
+from experiments.perfect_information.student_search import agent_name
 from experiments.student_of_games.training_run import shared_sizes
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -144,7 +145,7 @@ COMMAND = training_experiment(
     "sog_connect_four",
     new_student,
     evaluations=evaluations,
-    label=lambda simulations: sog_student.label(simulations) if simulations else "network alone",
+    label=lambda simulations: agent_name(simulations) if simulations else "network alone",
     shared=shared_sizes,
     targets=TARGETS,
     presets=PRESETS,

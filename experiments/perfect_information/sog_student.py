@@ -11,12 +11,12 @@ from flax import nnx
 
 from experiments.harness.runs import Run
 from experiments.perfect_information.student import (
-    Choose,
+    NetworkMoves,
     Student,
     network_sizes,
     new_sog_network,
 )
-from experiments.perfect_information.student_search import simulation_pace, student_search
+from experiments.perfect_information.student_search import student_search
 from experiments.student_of_games.training_run import student
 from jaxgames.beliefs.contract import BeliefGame
 from nets.cvpn import CvpnEvaluator
@@ -68,18 +68,13 @@ def _agent(evaluate, params, simulations) -> GrowingTreeAgent:
     return GrowingTreeAgent(params=params, settings=student_search(evaluate, simulations))
 
 
-def _alone(game, evaluate) -> Choose:
+def _alone(game, evaluate) -> NetworkMoves:
     """The likeliest moves by the network's policy."""
     one = continual_resolving.first_problem(game, max_path=1)
 
-    def move(params, key, state):
+    def move(params, state):
         _, (first, second) = evaluate(params, game, state, one.reach)
         legal = legal_actions(game, state)
         return jnp.argmax(jnp.where(legal, first[:, 0] + second[:, 0], -1.0))
 
-    return jax.vmap(move, (None, 0, 0))
-
-
-def label(simulations: int) -> str:
-    """The agent with so many simulations, in the words of the paper."""
-    return f"SoG({simulations},{round(simulation_pace(simulations))})"
+    return jax.vmap(move, (None, 0))

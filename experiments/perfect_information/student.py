@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from flax import nnx
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from experiments.student_of_games.training_run import Trainee
-from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from nets.cvpn import new_cvpn
 from nets.position_network import new_position_network
 from solvers.perfect_information.matches import Agent
@@ -30,8 +30,8 @@ CHOSEN_RATE = (
     " last two fitted the results of the scored positions well in 150 updates"
 )
 
-# choose(params, keys [B], states [B, ...]) -> actions [B]
-Choose = Callable[..., Any]
+# moves(params, states [B, ...]) -> actions [B]
+NetworkMoves = Callable[[PyTree, PublicState], Int[Array, " B"]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Student:
     agent: Callable[
         [PyTree, int], Agent
     ]  # with some parameters, by the simulations of its searches
-    alone: Choose  # the moves of the network without a search
+    alone: NetworkMoves  # the moves of the network without a search
 
     @property
     def games(self) -> int:

@@ -11,6 +11,16 @@ def simulation_pace(simulations: int) -> float:
     return 10.0 if simulations >= _FAST_FROM else 1.0
 
 
+def agent_name(simulations: int, pace: float | None = None) -> str:
+    """The agent in the words of the paper, such as SoG(800,10).
+
+    Args:
+      simulations: of a search.
+      pace: c, simulations for an iteration of CFR; None: the paper's.
+    """
+    return f"SoG({simulations},{simulation_pace(simulations) if pace is None else pace:g})"
+
+
 def student_search(
     evaluate: Evaluator, simulations: int, *, pace: float | None = None, expand: int = 1
 ) -> GrowingTreeCfr:

@@ -19,7 +19,7 @@ import jax
 from jaxtyping import Array
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
@@ -81,7 +81,7 @@ def compute(run: Run) -> list[Cell]:
     config = run.config
     game = make(config.game)
     agent = matches.make_pimbot(game, PimBot(simulations=config.simulations))
-    play = compiled_play(game, run.mesh)
+    play = compiled_play(game, devices.local(run.mesh))
     pairs = [*itertools.product(config.explorations, config.explorations, config.reductions)]
     cells = []
     with progress("pimbot_settings, games", len(pairs) * config.games) as report:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import jax
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import WILSON, Share, error_bars, shares_by
@@ -71,7 +71,7 @@ def compute(run: Run) -> list[Match]:
     """All pairs in both roles; each match is kept for an interrupted run."""
     config = run.config
     game = make(config.game)
-    play = compiled_play(game, run.mesh)
+    play = compiled_play(game, devices.local(run.mesh))
 
     def player(simulations):
         settings = dict(exploration=config.exploration, reduction=config.reduction)

@@ -23,7 +23,7 @@ import jax
 from flax import nnx
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.network_files import NETWORKS, network_file, write_network
 from experiments.harness.runs import Run
@@ -131,7 +131,7 @@ def compute(run: Run) -> Outcome:
     network = first_network(beliefs, config)
     graph, like = nnx.split(network)
     settings = training_settings(config, graph)
-    play = compiled_play(rules, run.mesh)
+    play = compiled_play(rules, devices.local(run.mesh))
 
     @functools.cache  # not made where all networks are there: its buffer of examples is large
     def trainee():

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import jax
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import WILSON, Share, error_bars, shares_by
@@ -83,7 +83,7 @@ class Point:
 def compute(run: Run) -> list[Point]:
     """All games; each batch is kept for an interrupted run."""
     config, trained = run.config, read_student(pathlib.Path(run.config.agent))
-    against = compiled_play(trained.rules, run.mesh)
+    against = compiled_play(trained.rules, devices.local(run.mesh))
 
     def play(step: int, match: Match, opponent: int, role: str, part: int) -> Iterator[Point]:
         key = jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role))

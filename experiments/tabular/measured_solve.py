@@ -11,6 +11,7 @@ import dataclasses
 import math
 import pathlib
 import time
+import zlib
 from collections.abc import Callable
 
 import jax
@@ -186,6 +187,9 @@ def _identity(prepared):
     from solvers import checkpoint  # imports Orbax
 
     identity = checkpoint.solve_identity(prepared.sequence_form, prepared.solver, prepared.storage)
+    if prepared.root_reach is not None:  # the ranges, which are not in the game's payoffs
+        ranges = b"".join(np.ascontiguousarray(reach).tobytes() for reach in prepared.root_reach)
+        identity["ranges"] = zlib.crc32(ranges)
     return identity if prepared.seed is None else identity | {"seed": prepared.seed}
 
 

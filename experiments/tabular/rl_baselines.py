@@ -287,7 +287,11 @@ def rows(config: Config, outcome: Mapping[str, Learned]) -> Iterator[dict[str, o
     """A row for every seed at every point of every curve."""
     for game, learned in outcome.items():
         reported = {learned.best[name]: curve for name, curve in learned.reported.items()}
-        for seeds, curves in (("selection", learned.selection), ("reported", reported)):
+        every = (
+            ("selection", learned.selection, 0),
+            ("reported", reported, config.selection_seeds),
+        )
+        for seeds, curves, first in every:
             for name, curve in curves.items():
                 for point, values in zip(learned.at, curve, strict=True):
                     columns = {
@@ -296,7 +300,7 @@ def rows(config: Config, outcome: Mapping[str, Learned]) -> Iterator[dict[str, o
                         "setting": name,
                         "episodes": BLOCK * point,
                     }
-                    yield from seed_statistics.rows(columns, values)
+                    yield from seed_statistics.rows(columns, values, first_seed=first)
 
 
 def numbers(config: Config, outcome: Mapping[str, Learned]) -> Iterator[results.Number]:

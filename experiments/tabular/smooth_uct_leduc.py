@@ -219,7 +219,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
-    error_bars=results.TWO_STANDARD_ERRORS,
+    error_bars=results.TWO_STANDARD_ERRORS_OF_SEEDS,
     measure=measure,
     deviations=deviations,
 )
