@@ -359,9 +359,11 @@ def from_bytes(content: bytes, like: PyTree) -> PyTree:
         arrays = dict(np.load(io.BytesIO(content)))
     except (*DAMAGED_ARRAYS, TypeError) as error:
         raise ValueError(f"this is no .npz file, or a damaged one: {error}") from None
+    wanted = {jax.tree_util.keystr(path): leaf for path, leaf in _leaves(like)}
+    if more := arrays.keys() - wanted.keys():
+        raise ValueError(f"parameter {min(more)} is not one of the network's")
     leaves = []
-    for path, leaf in _leaves(like):
-        name = jax.tree_util.keystr(path)
+    for name, leaf in wanted.items():
         if name not in arrays or arrays[name].shape != leaf.shape:
             shape = f"has shape {arrays[name].shape}" if name in arrays else "is missing"
             raise ValueError(f"parameter {name} {shape}; it must have shape {leaf.shape}")

@@ -53,12 +53,12 @@ def folder_of(players, folder):
     """The folder of the learner's average policy."""
     _, walk, learner = learner_of(players)
     kept = {"poker": make(GAMES[players]), "abstraction": ABSTRACTION}
+    kept["buckets"] = bucket_tables(ABSTRACTION, board=kept["poker"].board)
     if players == 2:
         game = game_of(kept["poker"], ABSTRACTION.num_buckets)
         rows = bucket_uct.average_policy(walk, learner)
-        buckets = bucket_tables(ABSTRACTION, board=kept["poker"].board)
         tables = betting_walk.policy_tables(game, rows)
-        write_blueprint(folder, tables, buckets=buckets, **kept)
+        write_blueprint(folder, tables, **kept)
     else:
         write_state_policy(folder, bucket_uct.average(learner), walk=walk, **kept)
     return folder
@@ -129,7 +129,9 @@ def test_policies_of_three_are_read_as_they_were_written(tmp_path):
         read_blueprint(folder)
     text = (folder / "blueprint.json").read_text()
     for new, message in (
-        (text.replace('"version": 1', '"version": 7'), "of version 7; this is version 1"),
+        (text.replace('"version": 2', '"version": 7'), "of version 7; this is version 2"),
+        (text.replace('"buckets": "', '"buckets": "0'), "was trained with other buckets"),
+        ("[1]", "must hold an object"),
         (text.replace("percentile:8", "percentile:9"), "array of shape .* needs"),
         (text[:20], "blueprint.json is damaged"),
     ):
@@ -140,5 +142,5 @@ def test_policies_of_three_are_read_as_they_were_written(tmp_path):
     (folder / "blueprint.npz").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"blueprint\.npz holds no policy"):
         read_state_policy(folder, poker)
-    with pytest.raises(ValueError, match=r"holds no policy: it has no blueprint\.json"):
+    with pytest.raises(ValueError, match=r"it has no blueprint\.json"):
         read_state_policy(tmp_path / "missing", poker)

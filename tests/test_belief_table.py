@@ -14,6 +14,8 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search.search_state import GrowingTreeCfr
 from solvers.sequence_form import build_sequence_form
 
 # Mr X has two moves of the map's four actions, each detective has one.
@@ -213,6 +215,55 @@ t "" 3 "" { -1 1 }
 t "" 4 "" { 1 -1 }
 t "" 5 "" { 0 0 }
 """
+
+
+DEEP = """EFG 2 R "" { "A" "B" }
+p "" 1 1 "" { "stop" "go" } 0
+p "" 2 1 "" { "u" "d" } 0
+t "" 1 "" { 1 -1 }
+t "" 2 "" { -1 1 }
+p "" 1 2 "" { "on" "off" } 0
+p "" 2 1 "" { "u" "d" } 0
+t "" 3 "" { -1 1 }
+t "" 4 "" { 1 -1 }
+p "" 2 1 "" { "u" "d" } 0
+t "" 5 "" { -1 1 }
+t "" 6 "" { 1 -1 }
+"""
+
+
+def test_players_know_no_more_than_in_the_game(tmp_path):
+    """Player 1 cannot tell after how many moves it acts, so no public state may tell it."""
+    path = tmp_path / "deep.efg"
+    path.write_text(DEEP)
+    with pytest.raises(ValueError, match="information state 0 of player 1 is in several public"):
+        belief_table(from_efg(path))
+
+
+HIDDEN = """EFG 2 R "" { "A" "B" }
+p "" 1 1 "" { "x" "y" "z" } 0
+p "" 2 1 "" { "u" "d" } 0
+t "" 1 "" { 1 -1 }
+t "" 2 "" { -1 1 }
+p "" 2 1 "" { "u" "d" } 0
+t "" 3 "" { -1 1 }
+t "" 4 "" { 1 -1 }
+p "" 2 1 "" { "u" "d" } 0
+t "" 5 "" { 0 0 }
+t "" 6 "" { 0 0 }
+"""
+
+
+def test_there_may_be_more_hidden_actions_than_public_children(tmp_path):
+    path = tmp_path / "hidden.efg"
+    path.write_text(HIDDEN)
+    table = belief_table(from_efg(path))
+    assert (table.num_children, table.num_actions) == (2, (3, 2))
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3)
+    problem = continual_resolving.first_problem(table, max_path=settings.max_path)
+    search = functools.partial(growing_tree_cfr.search, problem=problem, settings=settings)
+    found = jax.eval_shape(lambda key: search(table, None, key), jax.random.key(0))
+    assert found.iterations.shape == ()
 
 
 def test_chance_deals_before_the_first_decision_only(tmp_path):

@@ -180,6 +180,8 @@ def test_bad_trees():
         build_betting_tree(pot=1, stack=1, streets=2, sizes=(pair,))
     with pytest.raises(ValueError, match="stack=-3 must be at least 1"):
         small_tree(bets="50%", raises="", stack=(10, -3))
+    with pytest.raises(ValueError, match="of pot=2 and stack=900 has lines of hundreds of raises"):
+        build_betting_tree(pot=2, stack=900, streets=1, sizes=BetSizes.parse("any", "any"))
     with pytest.raises(ValueError, match="least_bet=0 must be at least 1"):
         small_tree(bets="50%", raises="", least_bet=0)
 

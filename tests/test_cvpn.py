@@ -261,6 +261,11 @@ def test_networks_come_back_from_files():
     _, other = nnx.split(cvpn.new_cvpn(table(), seed=0, width=8, depth=2))
     with pytest.raises(ValueError, match=r"has shape \(.*\); it must have shape \("):
         cvpn.from_bytes(cvpn.to_bytes(params), other)
+    (_, shallow), (_, deep) = (
+        nnx.split(cvpn.new_cvpn(table(), seed=0, width=8, depth=depth)) for depth in (2, 3)
+    )
+    with pytest.raises(ValueError, match=r"parameter .* is not one of the network's"):
+        cvpn.from_bytes(cvpn.to_bytes(deep), shallow)
 
 
 def test_half_the_bytes_keep_three_digits():

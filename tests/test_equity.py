@@ -67,6 +67,25 @@ def test_equity_by_hand():
     assert shares[draw] == pytest.approx(8 / 44, abs=1e-6)
 
 
+def test_hands_that_meet_nobody_have_no_share():
+    """All hands of the range have one of the cards, with weights whose sums are rounded."""
+    cards, hand = parse_cards("Td9d6hQc2s"), hand_number(*parse_cards("AhKh"))
+    draw = np.random.default_rng(0)
+    for _ in range(20):
+        weights = np.zeros(1326)
+        for blocker in parse_cards("AhKh"):
+            others = draw.choice([c for c in range(40) if c not in cards], 6, replace=False)
+            for other in others.tolist():
+                weights[hand_number(*sorted((blocker, other)))] = draw.integers(1, 20) / 20
+        ranking = equity.rank_hands(jnp.array(cards, jnp.int32))
+        shares = np.asarray(equity.showdown_equity(ranking, jnp.asarray(weights, jnp.float32)))
+        assert shares[hand] == 0
+        assert (shares >= 0).all()
+        assert (shares <= 1 + 1e-6).all()
+        with pytest.raises(ValueError, match="no hand of one range goes with a hand of the other"):
+            equity.range_equity(cards, parse_range("AhKh"), weights)
+
+
 def test_bad_boards():
     with pytest.raises(ValueError, match=r"board=\(1, 2\) must have 3 to 5 different cards"):
         equity.equity((1, 2), np.ones(1326))

@@ -11,6 +11,7 @@ import sys
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -24,7 +25,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.game_tree.enumeration import refuse_name
 from jaxgames.registry import make
 from solvers.registry import SOLVERS
-from solvers.search import growing_tree_cfr, search_result
+from solvers.search import fixed_problem, growing_tree_cfr, search_result
 from solvers.sequence_form import build_sequence_form
 
 EXPORTS = {
@@ -227,6 +228,23 @@ def test_search_begins_at_the_root_of_a_game_in_any_form():
     text = str(first)
     assert "kuhn_poker(players=2) searched with 30 simulations" in text
     assert "policy of player 0" in text
+
+
+@pytest.mark.slow
+def test_what_is_printed_of_a_search_below_the_root():
+    """Its value is what is expected there, by the beliefs; none where a gadget is in the values."""
+    game, key = belief_table(make("kuhn_poker")), jax.random.key(0)
+    state = game.child(game.root(), jnp.int32(1))  # player 0 has bet
+    reach = jnp.array([0.0, 0.0, 0.5]), jnp.array([1.0, 1.0, 0.0])  # the king, against the others
+    problem = fixed_problem(state, reach, max_path=1)
+    searched = solvers.growing_tree_search(game, key=key, simulations=200, problem=problem)
+    value = float(re.search(r"value to player 0 +(\S+)", str(searched))[1])
+    assert value == pytest.approx(1, abs=0.05)  # who folds to a king loses the ante
+    resolved = problem.replace(resolver=jnp.int32(1))
+    again = solvers.growing_tree_search(game, key=key, simulations=200, problem=resolved)
+    assert "value to player 0" not in str(again)
+    begins = str(solvers.growing_tree_search("goofspiel(cards=3)", key=key, simulations=3))
+    assert begins.endswith("chance moves there")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Depth-limited streets of hold'em, nested solving and translated policies, against the whole
 tree."""
 
+import dataclasses
 import functools
 
 import jax
@@ -19,6 +20,7 @@ from solvers import cfr, evaluation
 from solvers.holdem import nested_street_solving, street_continuations, street_leaf_values
 from solvers.holdem.depth_limited_street import cut_street, transferred_leaf_values
 from solvers.holdem.hand_classes import pair_sums
+from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.policy_translation import mixture_policy, translated_tree_policy
 from solvers.holdem.street_boards import disjoint_hands
 from solvers.holdem.subgame_below import subgame_part
@@ -380,6 +382,16 @@ def test_counterparts_by_size():
 def test_bad_input():
     with pytest.raises(ValueError, match=r"choices=\(0, 1\) must be at least 1 each"):
         cut_street(whole(), choices=(0, 1))
+    halved = dataclasses.replace(whole(), ranges=tuple(w / 2 for w in whole().ranges))
+    with pytest.raises(ValueError, match="player 0's range has a hand of weight"):
+        cut_street(halved, choices=(1, 1))
+    with pytest.raises(ValueError, match="equities are of hands of two cards, from the full deck"):
+        HoldemSolution(whole(), blueprint()).root.equity  # noqa: B018
+    other = dataclasses.replace(
+        whole(), streets=tuple(dataclasses.replace(s, boards=s.boards + 1) for s in whole().streets)
+    )
+    with pytest.raises(ValueError, match="same boards, merged by the same symmetries of suits"):
+        translated_tree_policy(whole(), other, blueprint(), {0: 1.0})
     with pytest.raises(ValueError, match=r"values have shape \(1, 1, 3, 4, 4\), must be"):
         cut().with_values(jnp.zeros((1, 1, 3, 4, 4)))
     with pytest.raises(ValueError, match="gifts=True needs opt_out"):

@@ -13,6 +13,7 @@ from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import parse_range, whole_range
 from solvers import cfr
+from solvers.holdem import subgame_spec
 from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.subgame_spec import estimated_bytes
 from solvers.holdem.subgame_tree import holdem_tree
@@ -113,6 +114,15 @@ def test_files_there_and_back(tmp_path):
         HoldemSolution.load(tmp_path / "no_such.npz")
 
 
+def test_files_are_read_where_they_could_not_be_solved(tmp_path, monkeypatch):
+    path = tmp_path / "solution.npz"
+    small().save(path)
+    monkeypatch.setattr(subgame_spec, "device_bytes", lambda: 1000)
+    again = HoldemSolution.load(path)
+    assert again.tree.showdowns == small().tree.showdowns
+    np.testing.assert_array_equal(again.policy[0], small().policy[0])
+
+
 def test_moves_that_cannot_be():
     solution = small()
     root = solution.root
@@ -138,6 +148,10 @@ def test_subgames_that_cannot_be():
         holdem_tree((0, 1), (parse_range("random"),) * 2, small().tree.betting)
     with pytest.raises(ValueError, match="player 1's range is empty on this board"):
         subgame("Td9d6hQc2s", "50%", "AA", "TdAh")
+    with pytest.raises(ValueError, match="every hand of player 0's range shares a card with each"):
+        subgame("Td9d6hQc2s", "50%", "AhKh", "AhKh")
+    with pytest.raises(ValueError, match="dtype='float64' needs"):
+        subgame("Td9d6hQc2s", "50%", "AA", "KK", dtype="float64")
     with pytest.raises(ValueError, match="betting tree has 2 streets; from a board of 5 cards"):
         holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("AA"),) * 2, small().tree.betting)
     with pytest.raises(ValueError, match="showdowns='fast' must be one of products, ranks"):

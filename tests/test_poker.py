@@ -15,7 +15,7 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.holdem.acpc import parse_game
 from jaxgames.holdem.named_games import hunl, limit_holdem, nlfh
-from jaxgames.holdem.rules import Poker
+from jaxgames.holdem.rules import CALL, Poker
 from solvers.linear_program import solve
 from solvers.sequence_form import build_sequence_form
 
@@ -228,6 +228,19 @@ def test_features_of_money_are_fractions_of_the_most_that_can_be_spent(game):
     np.testing.assert_allclose(game.features(state, 0)[:2], 1)
 
 
+def test_rounds_may_begin_without_a_card():
+    """Who begins such a round is who begins it in the definition, as in the others."""
+    bets = dict(raise_sizes=(2, 2), max_raises=(1, 1))
+    game = Poker(hole=1, board=(0, 0), ranks=3, suits=1, blinds=(1, 1), first=(1, 0), **bets)
+    state = game.init()
+    for card in (0, 1):
+        state = game.step(state, jnp.int32(card))
+    assert int(state.actor) == 1
+    for _ in range(2):
+        state = game.step(state, jnp.int32(CALL))
+    assert (int(state.round), int(state.actor)) == (1, 0)
+
+
 def test_bets_of_the_pot():
     """50 and 100 are in: half of the pot after calling is 100, all of it 200."""
     game = hunl(("0.5", "1", "allin"))
@@ -312,6 +325,10 @@ def test_pictures():
             r"stacks \[20000, 100\]; they must be equal",
         ),
         (HEADS_UP.replace("20000 20000", "100 100"), "stack=100 must be more than blinds"),
+        (
+            HEADS_UP + "maxRaises = 3 0 3 3",
+            r"has maxRaises = \[3, 0, 3, 3\]; each must be at least",
+        ),
     ],
 )
 def test_bad_definitions(text, message):

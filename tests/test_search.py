@@ -19,6 +19,7 @@ from solvers.regret import RegretMatchingPlus
 from solvers.search import (
     continual_resolving,
     expansion_phase,
+    forest,
     growing_tree_cfr,
     leaf_evaluators,
     outer_values,
@@ -410,6 +411,24 @@ def test_accelerators_build_the_same_trees(name, monkeypatch):
             )
             searches.append(jax.jit(jax.vmap(search))(keys))
     chex.assert_trees_all_close(searches[0].tree, searches[1].tree, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["scotland_yard(map=glasses,rounds=2)", "leduc_poker"])
+def test_many_children_are_valued_as_few_are(name, monkeypatch):
+    """Where their numbers are not those of actions, as in Scotland Yard, and where they are."""
+    searches, game = [], make(name).belief_game() or compiled(name)[1]
+    problem = continual_resolving.first_problem(game, max_path=1)
+    settings = dataclasses.replace(SETTINGS, simulations=24)
+    for longest in (32, 1):  # children, whose loops are unrolled
+        for module in (sweeps, forest, expansion_phase):
+            monkeypatch.setattr(module, "LONG", longest)
+        jax.clear_caches()
+        search = functools.partial(
+            growing_tree_cfr.search, game, None, problem=problem, settings=settings
+        )
+        searches.append(jax.jit(search)(jax.random.key(0)))
+    chex.assert_trees_all_close(searches[0].tree, searches[1].tree, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -16,10 +16,12 @@ from openspiel_parity import universal_poker
 from test_bucket_uct import SETTINGS, random_rows
 
 from jaxgames import make
+from jaxgames.core import TERMINAL
 from jaxgames.holdem import betting_of_rules, limit_holdem
 from jaxgames.holdem.acpc import parse_game
 from jaxgames.holdem.betting_graph import END, graph_of_rules, graph_of_tree
 from jaxgames.holdem.betting_tree import NO_NODE
+from jaxgames.holdem.rules import Poker
 from solvers.blueprint import betting_walk, bucket_uct
 from solvers.blueprint.betting_walk import picked, walk_of_graph
 from solvers.blueprint.dealt_hands import DealtHands, deal_hands, draw_cards
@@ -127,6 +129,42 @@ def test_graphs_of_rules_are_those_of_trees(poker):
     assert len({*zip(place.tolist(), history.tolist(), strict=True)}) == len(place)
     np.testing.assert_array_equal(np.bincount(place), graph.histories)
     assert graph.max_decisions == tree.max_decisions
+
+
+def test_shares_of_the_pot_are_of_what_folded_players_have_paid_too():
+    """Every way to bet: the chips that each action adds are those of the rules."""
+    poker = Poker(
+        players=3,
+        limit=False,
+        stack=80,
+        blinds=(5, 10, 0),
+        first=(2,),
+        board=(0,),
+        bets=("1", "0.8334"),
+        raise_sizes=(),
+        max_raises=(0,),
+        hole=1,
+        ranks=3,
+        suits=1,
+    )
+    graph, step, seen = graph_of_rules(poker), jax.jit(poker.step), set()
+
+    def descend(state, node):
+        pots = node, int(state.spent.sum())
+        if int(state.actor) == TERMINAL or pots in seen:
+            return
+        seen.add(pots)
+        for place, action in enumerate(np.flatnonzero(state.legal)):
+            after = step(state, jnp.int32(action))
+            assert graph.added[node, place] == (after.spent - state.spent)[state.actor]
+            descend(after, int(graph.child[node, place]))
+
+    state = poker.init()
+    for card in range(3):
+        state = step(state, jnp.int32(card))
+    descend(state, 0)
+    nodes = [node for node, _ in seen]
+    assert len(nodes) == len({*nodes}) > 20  # the pot is one at each node
 
 
 def test_all_ways_to_bet_are_those_of_openspiel():

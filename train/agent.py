@@ -100,7 +100,12 @@ class TrainedAgent:
 
         Returns:
           The state that `act` and `observe` take and return.
+
+        Raises:
+          ValueError: there is no such seat.
         """
+        if player not in (0, 1):
+            raise ValueError(f"player={player} must be 0 or 1")
         return search_agent.init(self.table, player, settings=self.settings)
 
     def think(self, key: Key[Array, ""], state: SearchAgentState) -> SearchAgentState:
@@ -164,10 +169,12 @@ class TrainedAgent:
           What this agent wins `[D, 2]`, by deal and seat.
 
         Raises:
-          ValueError: the opponent plays another game.
+          ValueError: the opponent plays another game, or there are no deals.
         """
         from train import agent_matches
 
+        if deals < 1:
+            raise ValueError(f"deals={deals} must be at least 1")
         if opponent is not None and str(opponent.game) != str(self.game):
             raise ValueError(f"opponent plays {opponent.game}; must be {self.game}")
         return agent_matches.play_match(self, opponent, deals=deals, seed=seed)
@@ -181,7 +188,12 @@ class TrainedAgent:
 
         Returns:
           NashConv / 2 in the unit of the payoffs, the mean over the seeds.
+
+        Raises:
+          ValueError: there are no seeds.
         """
+        if seeds < 1:
+            raise ValueError(f"seeds={seeds} must be at least 1")
         listing, chains = _listing(self.table), agents(own_decisions_only=self.own_decisions_only)
         path = max(1, longest_path(listing, chains))
         by_seed = searched_exploitability(

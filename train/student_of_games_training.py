@@ -53,6 +53,11 @@ class StudentOfGamesSettings:
         for name in ("queries_per_search", "queries_per_solve"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+        if self.search.max_path < 1:
+            raise ValueError(
+                f"search.max_path={self.search.max_path} must be at least 1, as moves lead to other"
+                " public states"
+            )
         fewest = {"episodes": 1, "solves": 1 if self.queries_per_search else 0, "updates": 1}
         for name, least in fewest.items():
             if getattr(self, name) < least:

@@ -101,9 +101,8 @@ def _learn(run):
         for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
             folder = run.checkpoint / BLUEPRINTS / self_play.folder_of(name, kind)
             folder.mkdir(parents=True, exist_ok=True)
-            write_state_policy(
-                folder, read(learners[name]), walk=walk, poker=poker, abstraction=abstraction
-            )
+            common = dict(walk=walk, poker=poker, abstraction=abstraction, buckets=tables)
+            write_state_policy(folder, read(learners[name]), **common)
     return found
 
 

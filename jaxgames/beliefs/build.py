@@ -25,8 +25,9 @@ def belief_table(game: Game | GameTree, *, dtype: str = "float32") -> BeliefTabl
 
     Raises:
       TreeTooLargeError: the game has too many histories.
-      ValueError: the game has not two players, is not zero-sum, has too many public states, or
-        chance deals privately after the first decision; or `game` is a name.
+      ValueError: the game has not two players, is not zero-sum, has too many public states, chance
+        deals privately after the first decision, or an information state lies in several public
+        states; or `game` is a name.
     """
     if isinstance(game, GameTree):
         return table_from_tree(game, dtype=dtype)

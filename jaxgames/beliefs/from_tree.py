@@ -32,10 +32,11 @@ def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
       where the game allows it.
 
     Raises:
-      ValueError: the game has not two players, is not zero-sum, or chance deals privately after
-        the first decision.
+      ValueError: the game has not two players, is not zero-sum, chance deals privately after the
+        first decision, or an information state lies in several public states.
     """
     _check_players(tree)
+    _check_information_states(tree)
     public = tree.public_state
     count = int(public.max()) + 1
     _, example = np.unique(public, return_index=True)  # a history in each public state
@@ -59,7 +60,7 @@ def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
         num_rows=num_rows,
         straight=(aligned, aligned, aligned),
         most_states=numbers_of_states(tree.actor[example][first:]),
-        action_of_child=tuple(range(tree.num_actions)),
+        action_of_child=tuple(range(min(tree.num_actions, num_children))),
         num_actions=num_actions,
         num_children=num_children,
         max_depth=int(depth.max()),
@@ -83,6 +84,21 @@ def _check_players(tree):
     off = np.abs(tree.returns.sum(axis=1)).max()
     if off > 1e-9:
         raise ValueError(f"{tree.game} is not zero-sum: returns add up to {off:g} somewhere")
+
+
+def _check_information_states(tree):
+    """Refuses games in which a player cannot tell where in public the game is: in tables, whose
+    public states players know, it would be told."""
+    for player in range(2):
+        decisions = np.flatnonzero(tree.actor == player)
+        states, public = tree.information_state[decisions, player], tree.public_state[decisions]
+        pairs = np.unique(np.stack([states, public]), axis=1)
+        several = np.flatnonzero(np.diff(pairs[0]) == 0)
+        if len(several):
+            raise ValueError(
+                f"{tree.game}: information state {pairs[0, several[0]]} of player {player} is in"
+                " several public states; a belief table needs players who can tell these apart"
+            )
 
 
 def _slots(above):

@@ -72,7 +72,12 @@ def _poker(limit, fields):
     if len(stacks) > 1:
         raise ValueError(f"the game definition has stacks {fields['stack']}; they must be equal")
     stack = stacks.pop()
-    raises = fields.get("max_raises", [UNLIMITED] * rounds)
+    raises = fields.get("max_raises", [_UNLIMITED_RAISES] * rounds)
+    if 0 in raises[:rounds]:
+        raise ValueError(
+            f"the game definition has maxRaises = {raises}; each must be at least 1, as rounds"
+            " without raises are not known here"
+        )
     return Poker(
         players=players,
         limit=limit,

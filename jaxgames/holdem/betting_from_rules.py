@@ -68,7 +68,8 @@ def betting_of_rules(
         return _depth_first(builder.tree(0, streets, None))
     abstraction = _abstraction(game, sizes)
     builder = SizesBuilder(0, abstraction, max_nodes)
-    builder.add_decision(NO_NODE, "", game.first[0], 0, game.blinds, closes=False)
+    with builder.refusing_long_lines():
+        builder.add_decision(NO_NODE, "", game.first[0], 0, game.blinds, closes=False)
     return builder.tree(0, streets, abstraction)
 
 

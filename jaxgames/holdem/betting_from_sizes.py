@@ -13,7 +13,9 @@ on every street ("out of position").
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 from jaxgames.core import CHANCE
 from jaxgames.holdem.bet_sizes import BetSizes, BetSizesByStreet
@@ -57,7 +59,7 @@ def build_betting_tree(
 
     Raises:
       ValueError: pot, stack, streets or least_bet is below 1; sizes are given for another number of
-        streets; or the tree has more than `max_nodes` nodes.
+        streets; or the tree has more than `max_nodes` nodes, or lines of hundreds of raises.
     """
     smaller = stack if isinstance(stack, int) else min(stack)
     values = {"pot": pot, "stack": smaller, "streets": streets, "least_bet": least_bet}
@@ -72,7 +74,8 @@ def build_betting_tree(
         max_raises=(UNLIMITED,) * streets,
     )
     builder = SizesBuilder(pot, abstraction, max_nodes)
-    builder.add_decision(NO_NODE, "", 0, 0, (0, 0), closes=False)
+    with builder.refusing_long_lines():
+        builder.add_decision(NO_NODE, "", 0, 0, (0, 0), closes=False)
     return builder.tree(pot, streets, abstraction)
 
 
@@ -111,7 +114,8 @@ def with_bet(tree: BettingTree, node: int, to: int, *, max_nodes: int = MAX_NODE
         raise ValueError(f"to={to} at node={node} must be {allowed}")
     if any(builder.nodes[child].paid[tree.actor[node]] == to for child in builder.children[node]):
         return tree
-    builder.add_bet(node, to)
+    with builder.refusing_long_lines():
+        builder.add_bet(node, to)
     return builder.tree(tree.pot, tree.num_streets, tree.abstraction)
 
 
@@ -176,6 +180,17 @@ class SizesBuilder(BettingTreeBuilder):
         builder.children = [[n for n in row if n != NO_NODE] for row in tree.child.tolist()]
         builder.names = list(map(list, tree.actions))
         return builder
+
+    @contextlib.contextmanager
+    def refusing_long_lines(self) -> Iterator[None]:
+        """Inside, a line of so many raises that Python's stack ends is a ValueError."""
+        try:
+            yield
+        except RecursionError:
+            raise ValueError(
+                f"the betting tree of {self.description} has lines of hundreds of raises; fewer or"
+                " larger sizes make them shorter"
+            ) from None
 
     def add_decision(
         self,

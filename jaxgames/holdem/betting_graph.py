@@ -171,7 +171,7 @@ def graph_of_rules(game: Poker, *, max_nodes: int = MAX_NODES) -> BettingGraph:
 
 
 def _future(game: Poker, state: PokerState, *, begins: bool):
-    """All that the rest of a hand depends on, besides the cards and the pot."""
+    """All that the rest of a hand depends on, besides the cards and the pot that is won."""
     folded = tuple(state.folded.tolist())
     if state.over:
         return folded
@@ -180,6 +180,8 @@ def _future(game: Poker, state: PokerState, *, begins: bool):
     counters = begins, int(state.actor), int(state.round), int(state.num_raises)
     # raises of fixed sizes are the same at all stakes
     chips = () if game.limit and not game.stack else (stakes, int(state.least_raise))
+    if game.bets:  # shares of the pot, to which those have paid, too, who have folded
+        chips += (int(state.spent.sum()),)
     return counters, folded, tuple(state.called.tolist()), tuple(owed), chips
 
 

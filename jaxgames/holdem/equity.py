@@ -136,10 +136,16 @@ def beaten_and_not_lost(
 
 
 def compatible_weight(weights: Float[Array, "1326"]) -> Float[Array, "1326"]:
-    """For every hand the weight of all hands that share no card with it."""
-    by_card = jnp.sum(weights[jnp.asarray(_WITH_CARD)], axis=1)
-    shared = by_card[jnp.asarray(HANDS)]
-    return jnp.sum(weights) - shared[:, 0] - shared[:, 1] + weights
+    """For every hand the weight of all hands that share no card with it; exactly 0 if there are
+    none."""
+
+    def apart(values):
+        by_card = jnp.sum(values[jnp.asarray(_WITH_CARD)], axis=1)
+        shared = by_card[jnp.asarray(HANDS)]
+        return jnp.sum(values) - shared[:, 0] - shared[:, 1] + values
+
+    met = apart((weights > 0).astype(jnp.float32))  # counts, which rounding leaves as they are
+    return jnp.where(met > 0, apart(weights), 0)
 
 
 def showdown_equity(ranking: Ranking, weights: Float[Array, "1326"]) -> Float[Array, "1326"]:
@@ -156,7 +162,8 @@ def showdown_equity(ranking: Ranking, weights: Float[Array, "1326"]) -> Float[Ar
     beaten, not_lost = beaten_and_not_lost(ranking, weights)
     against = compatible_weight(jnp.where(ranking.strength == BLOCKED, 0, weights))
     valid = (ranking.strength != BLOCKED) & (against > 0)
-    return jnp.where(valid, (beaten + not_lost) / 2 / jnp.where(valid, against, 1), 0)
+    share = (beaten + not_lost) / 2 / jnp.where(valid, against, 1)
+    return jnp.where(valid, jnp.clip(share, 0, 1), 0)  # beyond these by rounding only
 
 
 def running_sums(rows: Float[Array, "n ..."]) -> Float[Array, "m ..."]:
@@ -195,7 +202,7 @@ def equity(
       ValueError: the board does not have three to five different cards.
     """
     won, against = _won_over_runouts(board, weights, batch)
-    return np.where(against > 0, won / np.where(against > 0, against, 1), 0)
+    return np.clip(np.where(against > 0, won / np.where(against > 0, against, 1), 0), 0, 1)
 
 
 def range_equity(
@@ -250,7 +257,7 @@ def _won(boards, weights):
         beaten, not_lost = beaten_and_not_lost(ranking, weights)
         valid = ranking.strength != BLOCKED
         against = jnp.where(valid, compatible_weight(jnp.where(valid, weights, 0)), 0)
-        return (beaten + not_lost) / 2, against
+        return jnp.where(against > 0, (beaten + not_lost) / 2, 0), against
 
     return jax.vmap(on_board)(boards)
 

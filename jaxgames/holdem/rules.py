@@ -167,7 +167,8 @@ class Poker(Game):
         dealing = state.actor == CHANCE
         dealt, bet = self._deal(state, action), self._bet(state, action)
         after = jax.tree.map(lambda x, y: jnp.where(dealing, x, y), dealt, bet)
-        last = jnp.where(dealing, self._at_round(self.first, after.round) - 1, state.actor)
+        begins = dealing | (after.round > state.round)  # no card may be dealt in a later round
+        last = jnp.where(begins, self._at_round(self.first, after.round) - 1, state.actor)
         after = after.replace(actor=self._actor(after, last))
         after = after.replace(
             legal=self._legal(after) & (after.actor >= 0),

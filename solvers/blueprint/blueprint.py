@@ -7,6 +7,7 @@ import io
 import json
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 import flax.struct
 import jax.numpy as jnp
@@ -122,15 +123,8 @@ def write_blueprint(
     leaves = [np.asarray(table, np.float16) for street in policy for table in street]
     content = io.BytesIO()
     np.savez_compressed(content, *leaves)
-    description = {
-        "version": _VERSION,
-        "game": str(poker),
-        "abstraction": str(abstraction),
-        "strength_cards": buckets.strength_cards,
-        "buckets": fingerprint(buckets),
-    }
     write_file(folder / POLICY_FILE, content.getvalue())
-    write_file(folder / DESCRIPTION_FILE, json.dumps(description, indent=1) + "\n")
+    write_description(folder, poker=poker, abstraction=abstraction, buckets=buckets)
 
 
 def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
@@ -144,7 +138,7 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
         buckets here are not those of the blueprint.
       OSError: a file cannot be read.
     """
-    description = _description(folder)
+    description = read_description(folder)
     poker, abstraction, game = _game(folder / DESCRIPTION_FILE, description)
     try:
         with np.load(folder / POLICY_FILE) as arrays:
@@ -158,6 +152,48 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
             f"{folder / POLICY_FILE} has tables of shapes {[leaf.shape for leaf in leaves]}; the"
             f" game {poker} with buckets {abstraction} needs {shapes}"
         )
+    buckets = described_buckets(folder, description, abstraction, poker)
+    return Blueprint(policy=_normalised(game, leaves), buckets=buckets, game=game), poker
+
+
+def write_description(
+    folder: pathlib.Path, *, poker: Poker, abstraction: CardAbstraction, buckets: BucketTables
+) -> None:
+    """Writes into a folder what game its policy plays, and with which buckets.
+
+    Args:
+      folder: exists.
+      poker: the game.
+      abstraction: of its cards.
+      buckets: the abstraction's tables, of which the folder keeps a hash.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    description = {
+        "version": _VERSION,
+        "game": str(poker),
+        "abstraction": str(abstraction),
+        "strength_cards": buckets.strength_cards,
+        "buckets": fingerprint(buckets),
+    }
+    write_file(folder / DESCRIPTION_FILE, json.dumps(description, indent=1) + "\n")
+
+
+def described_buckets(
+    folder: pathlib.Path, description: dict[str, Any], abstraction: CardAbstraction, poker: Poker
+) -> BucketTables:
+    """The tables of buckets that a policy was trained with.
+
+    Args:
+      folder: of the policy.
+      description: as `read_description` has read it.
+      abstraction: of the cards.
+      poker: the game.
+
+    Raises:
+      ValueError: the buckets here are others.
+    """
     cards = description.get("strength_cards")
     buckets = bucket_tables(abstraction, board=poker.board, strength_cards=cards)
     expected = description.get("buckets")
@@ -167,11 +203,16 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
             " version of the program makes them, or k-means on another machine: copy"
             f" {cache_folder(CACHE)} from where it was trained, or train it again"
         )
-    return Blueprint(policy=_normalised(game, leaves), buckets=buckets, game=game), poker
+    return buckets
 
 
-def _description(folder):
-    """What a folder tells of its blueprint."""
+def read_description(folder: pathlib.Path) -> dict[str, Any]:
+    """What a folder tells of its policy.
+
+    Raises:
+      ValueError: the folder holds no policy, a damaged one, or one of another version.
+      OSError: the file cannot be read.
+    """
     path = folder / DESCRIPTION_FILE
     try:
         found = json.loads(path.read_text())

@@ -8,9 +8,7 @@ rows of a table are the information states of a walk through a betting graph.
 from __future__ import annotations
 
 import io
-import json
 import pathlib
-import zipfile
 
 import jax
 import jax.numpy as jnp
@@ -18,22 +16,25 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
-from jaxgames.files import write_file
+from jaxgames.files import DAMAGED_ARRAYS, write_file
 from jaxgames.holdem.betting_graph import graph_of_rules
 from jaxgames.holdem.card_abstraction import (
     BucketTables,
     CardAbstraction,
-    bucket_tables,
     buckets_of_deal,
     buckets_of_hands,
 )
 from jaxgames.holdem.rules import Poker, PokerState
 from jaxgames.registry import make
 from solvers.blueprint.betting_walk import BettingWalk, follow, places_of_actions, walk_of_graph
-from solvers.blueprint.blueprint import DESCRIPTION_FILE, POLICY_FILE
+from solvers.blueprint.blueprint import (
+    POLICY_FILE,
+    described_buckets,
+    read_description,
+    write_description,
+)
 from solvers.blueprint.bucket_uct import ReadOut
 
-_VERSION = 1  # of both files
 _ACTIONS = ("fold", "call", "raise")  # of the rules, in the order of their numbers
 _CHUNK = 2**20  # states that are read out at once
 
@@ -76,6 +77,7 @@ def write_state_policy(
     walk: BettingWalk,
     poker: Poker,
     abstraction: CardAbstraction,
+    buckets: BucketTables,
 ) -> None:
     """Writes a learner's policy into a folder, with three digits of each probability.
 
@@ -85,6 +87,7 @@ def write_state_policy(
       walk: of the game's betting graph.
       poker: the game.
       abstraction: of its cards.
+      buckets: the abstraction's tables, of which the folder keeps a hash.
 
     Raises:
       OSError: it cannot be written.
@@ -96,9 +99,8 @@ def write_state_policy(
         rows[begin : begin + _CHUNK] = np.asarray(read)[: len(rows) - begin]
     content = io.BytesIO()
     np.savez_compressed(content, rows)
-    description = {"version": _VERSION, "game": str(poker), "abstraction": str(abstraction)}
     write_file(folder / POLICY_FILE, content.getbuffer())
-    write_file(folder / DESCRIPTION_FILE, json.dumps(description, indent=1) + "\n")
+    write_description(folder, poker=poker, abstraction=abstraction, buckets=buckets)
 
 
 @jax.jit
@@ -114,21 +116,11 @@ def read_state_policy(folder: pathlib.Path, poker: Poker) -> PolicyByState:
       poker: the game, which must be the policy's.
 
     Raises:
-      ValueError: the folder holds no such policy, one of another version, or of another game.
+      ValueError: the folder holds no such policy, a damaged one, one of another version, or of
+        another game; or the buckets here are not those of the policy.
       OSError: a file cannot be read.
     """
-    path = folder / DESCRIPTION_FILE
-    try:
-        description = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{folder} holds no policy: it has no {DESCRIPTION_FILE}") from None
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    if description.get("version") != _VERSION:
-        raise ValueError(
-            f"{folder} holds a policy of version {description.get('version')}; this is version"
-            f" {_VERSION}: make it again"
-        )
+    description = read_description(folder)
     own, abstraction = make(description["game"]), CardAbstraction.parse(description["abstraction"])
     if own != poker:
         raise ValueError(f"the policy in {folder} plays {own}, not {poker}")
@@ -137,7 +129,7 @@ def read_state_policy(folder: pathlib.Path, poker: Poker) -> PolicyByState:
     try:
         with np.load(folder / POLICY_FILE) as arrays:
             rows = arrays["arr_0"]
-    except (ValueError, KeyError, zipfile.BadZipFile, EOFError, FileNotFoundError) as error:
+    except (*DAMAGED_ARRAYS, FileNotFoundError) as error:
         raise ValueError(f"{folder / POLICY_FILE} holds no policy: {error}") from None
     shape = walk.num_states + 1, walk.num_actions
     if rows.shape != shape:
@@ -149,5 +141,5 @@ def read_state_policy(folder: pathlib.Path, poker: Poker) -> PolicyByState:
         rows=jnp.asarray(rows),
         places=places_of_actions(graph, _ACTIONS),
         walk=walk,
-        buckets=bucket_tables(abstraction, board=poker.board),
+        buckets=described_buckets(folder, description, abstraction, poker),
     )

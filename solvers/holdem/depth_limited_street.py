@@ -173,12 +173,19 @@ def cut_street(tree: HoldemTree, *, choices: tuple[int, int]) -> DepthLimitedStr
       The depth-limited street; its leaves have the value 0 until `with_values` is called.
 
     Raises:
-      ValueError: the tree has one street, or a player has less than one choice.
+      ValueError: the tree has one street, a player has less than one choice, or a range has weights
+        other than 1, which the cut game would not know.
     """
     if not tree.deals:
         raise ValueError("the tree has one street, must have a later one")
     if min(choices) < 1:
         raise ValueError(f"choices={choices} must be at least 1 each")
+    for player, weights in enumerate(tree.ranges):
+        if np.any(weights != 1):
+            raise ValueError(
+                f"player {player}'s range has a hand of weight {weights[weights != 1][0]:g}; trees"
+                " whose street is cut must have the weight 1 for all hands"
+            )
     classes = tuple(hand_classes(hands, tree.streets[0].symmetries[0]) for hands in tree.hands)
     nodes = np.flatnonzero(tree.betting.street == 0)  # deals included
     actor = tree.betting.actor[nodes]

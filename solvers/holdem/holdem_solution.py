@@ -34,6 +34,7 @@ from solvers.holdem.street_boards import (
     permuted_hands,
     unblocked_hands,
 )
+from solvers.holdem.subgame_spec import DECK
 from solvers.holdem.subgame_tree import HoldemTree
 from solvers.sequence_form import Policy
 
@@ -234,9 +235,17 @@ class SolutionNode:
         hands that meet no hand of the opponent.
 
         Raises:
-          ValueError: the board does not have three to five cards, or hands are not of two.
+          ValueError: the game is not hold'em to a board of five cards, or the board has less than
+            three.
         """
         tree, other = self.solution.tree, 1 - self.player
+        at_showdown = len(tree.board) + sum(tree.deals)
+        if tree.deck != DECK or tree.all_hands.shape[1] != 2 or at_showdown != 5:
+            raise ValueError(
+                f"equities are of hands of two cards, from the full deck, on boards of five; here"
+                f" hands have {tree.all_hands.shape[1]}, the deck {len(tree.deck)} and boards"
+                f" {at_showdown} cards"
+            )
         weights = whole_range(tree.hands[other], self.ranges[other])
         return equity(self.board, weights)[hand_numbers(tree.hands[self.player])]
 

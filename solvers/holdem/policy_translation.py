@@ -54,6 +54,11 @@ def translated_tree_policy(
     same = all(map(np.array_equal, tree.hands, known.hands)) and tree.deals == known.deals
     if not same or tree.board != known.board or tree.deck != known.deck:
         raise ValueError("the trees must have the same hands and boards")
+    for mine, theirs in zip(tree.streets, known.streets, strict=True):
+        if not np.array_equal(mine.boards, theirs.boards):
+            raise ValueError(
+                "the trees must have the same boards, merged by the same symmetries of suits"
+            )
     policies = [
         tuple(_from_start(tree, known, np.asarray(policy[p]), start, p) for p in range(2))
         for start in starts

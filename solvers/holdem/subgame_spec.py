@@ -11,7 +11,13 @@ from jaxgames.game_tree import TreeTooLargeError
 from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from jaxgames.holdem.cards import NUM_CARDS
 from solvers.device_batches import device_bytes
-from solvers.holdem.street_boards import StreetBoards, enumerate_streets, unblocked_hands
+from solvers.holdem.street_boards import (
+    StreetBoards,
+    disjoint_hands,
+    enumerate_streets,
+    unblocked_hands,
+)
+from solvers.sequence_form.sequence_form import checked_dtype
 
 DECK = tuple(range(NUM_CARDS))
 _DEALS = {3: (1, 1), 4: (1,), 5: ()}  # cards of each later street, by those on the board
@@ -63,9 +69,11 @@ def subgame_spec(
     The arguments are those of `build_holdem_tree`.
 
     Raises:
-      ValueError: a range is empty on the board, or the number of streets with betting is not one
-        more than the number of deals.
+      ValueError: a range is empty on the board, no hand of one goes with a hand of the other, the
+        number of streets with betting is not one more than the number of deals, or `dtype` is none
+        of a sequence form.
     """
+    checked_dtype(dtype)
     if betting.num_streets != 1 + len(deals):
         raise ValueError(
             f"the betting tree has {betting.num_streets} streets; from a board of {len(board)}"
@@ -76,6 +84,8 @@ def subgame_spec(
     for player, weights in enumerate(ranges):
         if not weights.any():
             raise ValueError(f"player {player}'s range is empty on this board")
+    if not disjoint_hands(*(hands[weights > 0] for weights in ranges)).any():
+        raise ValueError("every hand of player 0's range shares a card with each of player 1's")
     streets = enumerate_streets(
         board,
         deals,

@@ -146,8 +146,9 @@ def build_holdem_tree(
       The tree; its `sequence_form` and `root_reach` are for solvers.
 
     Raises:
-      ValueError: a range is empty on the board, the number of streets does not fit the deals, or
-        `showdowns` or `storage` is unknown.
+      ValueError: a range is empty on the board; no hand of one goes with a hand of the other; the
+        number of streets does not fit the deals; `showdowns`, `storage` or `dtype` is unknown; or
+        `dtype` is float64 without JAX's x64 mode.
       TreeTooLargeError: as `holdem_tree`.
     """
     check_storage(storage)

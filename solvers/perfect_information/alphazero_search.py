@@ -86,7 +86,7 @@ class AlphaZeroAgent:
     params: Any = None  # of the evaluator
     # None: the agent draws uniformly from the legal actions
     settings: AlphaZero | None = flax.struct.field(pytree_node=False, default=None)
-    simulations: Any = None  # [] int32 how many of the settings' are made; None: all
+    simulations: Any = None  # [] int32 how many of the settings' are made, 1 or more; None: all
     # whose prior acts for the other player in simulations, if given
     opponent: AlphaZeroAgent | None = None
 
@@ -96,7 +96,8 @@ class SearchStatistics:
     """What a search knows of its root."""
 
     visits: Array  # [A] float32 of the actions; their sum is the number of simulations
-    value: Array  # [] float32 to the root's actor: the mean of all simulations
+    # [] float32 to the root's actor: the mean of all simulations and of the root's own evaluation
+    value: Array
 
 
 def search(

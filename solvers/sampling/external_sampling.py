@@ -3,7 +3,8 @@
 A traversal follows all actions of one player, the traverser, and samples one action of each other
 player and of chance. An iteration is one traversal for every player in turn. A player's policy is
 added to its average during the traversal of the player before it: the player's actions are sampled
-there, so that in expectation its policies are weighted by its own reach.
+there, so that in expectation its policies are weighted by its own reach. (With three players those
+of the third are sampled there, too: the weight is then the product of both reaches.)
 
 A learner is one set of tables; many learn side by side under `jax.vmap`. Each walks the tree depth
 first with a stack of its own, one place per step of a compiled loop, and none waits for another

@@ -2,7 +2,8 @@
 
 Learners keep one row per information state, or per class of information states that a function
 `index` merges: an abstraction. Without such a function the rows are hash values of the information
-states, and states that happen to share a row are learned as one.
+states, and states that happen to share a row are learned as one. Where two decisions of one episode
+share a row, only one of both is learned from.
 
 Example:
 

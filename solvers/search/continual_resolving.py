@@ -101,7 +101,8 @@ def next_problem(
 
     Returns:
       The problem, and both players' own reaches where the next search acts, scaled to be from 1 to
-      2 in the likeliest row. Actions that this search did not choose do not reduce them.
+      2 in the likeliest row (with a resolver, the opponent's are as they were). Actions that this
+      search did not choose do not reduce them.
     """
     if isinstance(search.tree, LazyTree):
         # With perfect information nothing of the search before counts, and both reaches are 1.

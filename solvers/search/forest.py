@@ -68,6 +68,12 @@ class Layout:
         return self.rows == (1, 1)
 
     @property
+    def numbered(self) -> bool:
+        """Whether child k of a straight decision is where action k leads."""
+        most = max(self.actions)
+        return not any(self.straight[:2]) or self.action_of_child[:most] == (*range(most),)
+
+    @property
     def inner_pages(self) -> int:
         """Pages of nodes: every class has at most one that is not full."""
         classes = min(self.batch * self.nodes, KINDS * self.levels)
@@ -379,7 +385,7 @@ def action_values_at(
     """
     table, child = forest.values[player], layout.action_of_child
     index = () if row is None else (row,)
-    if layout.children > LONG:  # then child k is where action k leads
+    if layout.children > LONG and layout.numbered:
         return table[(pointers[:, : layout.actions[player]].T, *index)]
     by_action = [[] for _ in range(layout.actions[player])]
     for k, action in enumerate(child):

@@ -13,13 +13,13 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs import BeliefGame, BeliefTable, belief_table
 from jaxgames.beliefs.contract import Values
-from jaxgames.core import Game
+from jaxgames.core import CHANCE, Game
 from jaxgames.debug import checked
 from jaxgames.game_tree import GameTree
 from jaxgames.registry import make
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators, readouts
 from solvers.search.problem_checks import check_problem
-from solvers.search.search_state import Evaluator, GrowingTreeCfr, Problem, Search
+from solvers.search.search_state import NO_RESOLVER, Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.value_checks import check_search
 
 _SHOWN = 12  # rows that are printed, and actions
@@ -31,13 +31,13 @@ class SearchResult:
 
     game: BeliefGame
     settings: GrowingTreeCfr
-    policy: Float[Array, "A N"]  # of who acts there, in each of its rows
+    policy: Float[Array, "A N"]  # of who acts there, in each of its rows; 0 where chance moves
     values: Values  # both players' counterfactual values at the root of the search
     search: Search  # the search itself, with its tree
 
     @property
     def actor(self) -> int:
-        """The player who acts there, 0 or 1."""
+        """The player who acts there, 0 or 1; -1 where chance moves."""
         return int(self.game.actor(self._state))
 
     @property
@@ -50,22 +50,34 @@ class SearchResult:
         return at(self.search.tree.state, self.search.target)
 
     def __str__(self) -> str:
-        actor, policy = self.actor, np.asarray(self.policy)
-        present = np.flatnonzero(np.asarray(self.game.rows(self._state)[actor]))
-        shown = [f"    row {row}:  {_likeliest(policy[:, row])}" for row in present[:_SHOWN]]
-        expected = float(jnp.sum(self.search.problem.reach[0] * self.values[0]))
-        return "\n".join(
-            [
-                f"{self.game.name} searched with {self.settings.simulations:,} simulations",
-                f"  public states in the tree  {self.num_nodes:,}",
-                f"  value to player 0          {expected:+.6f}",
-                f"  policy of player {actor}         {len(present):,} rows, by action",
-                *shown,
-                *(["    ..."] if len(present) > _SHOWN else []),
-            ]
-        )
+        lines = [
+            f"{self.game.name} searched with {self.settings.simulations:,} simulations",
+            f"  public states in the tree  {self.num_nodes:,}",
+        ]
+        if int(self.search.problem.resolver) == NO_RESOLVER:  # else the gadget is in the values
+            lines.append(f"  value to player 0          {self._expected:+.6f}")
+        return "\n".join(lines + self._policy_lines())
 
     __repr__ = __str__
+
+    @property
+    def _expected(self):
+        """What player 0 expects at the root of the search, where both reaches are beliefs."""
+        problem = self.search.problem
+        mass = self.game.compatible(problem.state, 0, problem.reach[1])
+        pairs = jnp.sum(problem.reach[0] * mass)
+        return float(jnp.sum(problem.reach[0] * self.values[0]) / pairs)
+
+    def _policy_lines(self):
+        if self.actor == CHANCE:
+            return ["  chance moves there"]
+        policy = np.asarray(self.policy)
+        present = np.flatnonzero(np.asarray(self.game.rows(self._state)[self.actor]))
+        return [
+            f"  policy of player {self.actor}         {len(present):,} rows, by action",
+            *(f"    row {row}:  {_likeliest(policy[:, row])}" for row in present[:_SHOWN]),
+            *(["    ..."] if len(present) > _SHOWN else []),
+        ]
 
 
 def _likeliest(policy):

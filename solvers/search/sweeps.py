@@ -283,7 +283,7 @@ def inner_values(
 
     def decided(player, links, pointers, values):
         """Values at straight decisions: the actor's by its policy, the other's a sum."""
-        if layout.children > LONG:  # then child k is where action k leads
+        if layout.children > LONG and layout.numbered:
             below = [children_of(pointers[:, : layout.actions[player]], x) for x in values]
             action = jnp.arange(layout.actions[player], dtype=jnp.int32)[:, None]
             row = layout.policy_row(player, links[None, :, NUMBER], action)
