@@ -111,16 +111,31 @@ def test_programs_of_the_readme_begin_the_tutorial():
 
 
 def test_concepts_show_the_message_of_debug_mode():
-    _, program = blocks("docs/concepts.md")
+    _, program, _ = blocks("docs/concepts.md")
     assert [printed(program)] == blocks("docs/concepts.md", "text")
 
 
 @pytest.mark.slow
 def test_leaves_are_valued_by_hand():
     """All of Kuhn poker is in the tree, where the first player loses 1/18."""
-    program, _ = blocks("docs/concepts.md")
+    program, _, _ = blocks("docs/concepts.md")
     value = re.search(r"value to player 0 +(\S+)", printed(program))[1]
     assert float(value) == pytest.approx(-1 / 18, abs=0.01)
+
+
+@pytest.mark.slow
+def test_concepts_search_another_state():
+    """With a queen and a king player 1 calls what may be a bluff; with the jack it folds."""
+    _, _, program = blocks("docs/concepts.md")
+    rows = re.findall(r"row \d: +(\S+) +(\S+)", printed(program))
+    queen, king, jack = (float(fold) for fold, _ in rows)  # as they are dealt first
+    assert max(queen, king) < 0.1 < 0.9 < jack
+
+
+@pytest.mark.slow
+def test_networks_of_board_games_search_in_a_program():
+    program = blocks("docs/perfect_information.md")[1]
+    assert "gardner_chess searched with 50 simulations" in printed(program)
 
 
 def test_getting_started_plays():

@@ -173,7 +173,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a game with a board of one card",
-        "cpu": "most of an hour",
+        "cpu": "an hour and a half",
         "paper": "for an accelerator",
     },
     batches=lambda config: config.learning.shared_sizes(),

@@ -384,7 +384,7 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "two minutes",
         "cpu": "two hours on two cores",
-        "cfr_br": "CFR-BR instead of linear CFR: two hours on one core",
+        "cfr_br": "CFR-BR instead of linear CFR: two hours on two cores",
         "paper": "millions of boards and all flops, for an accelerator",
     },
     options=Options,

@@ -52,8 +52,8 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "quick": "five to ten minutes",
-        "cpu": "ten to fifteen minutes, with more search and training",
+        "quick": "four to twelve minutes",
+        "cpu": "ten to twenty minutes, with more search and training",
         "paper": "as long as the paper's training, for an accelerator",
     },
     default_preset="quick",

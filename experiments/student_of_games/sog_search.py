@@ -354,7 +354,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "an hour on two cores",
+        "cpu": "twenty minutes to an hour on two cores",
         "paper": "more seeds, for an accelerator",
     },
     batches=lambda config: {"batch": config.batch},

@@ -256,7 +256,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "seconds",
-        "cpu": "minutes",
+        "cpu": "three quarters of an hour",
         "paper": "with all suits and more iterations",
     },
     compute=compute,

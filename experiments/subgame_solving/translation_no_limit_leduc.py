@@ -354,7 +354,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "seconds",
-        "cpu": "minutes",
+        "cpu": "half an hour",
         "paper": "more equilibria, closer to them",
     },
     compute=compute,
