@@ -55,14 +55,20 @@ $(VENV)/bin/python:
 	    $(PYTHON) -m venv --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --python $(VENV)/bin/python install pip; }
 
-$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -e .
+# pip compiles what it installs on one core: `compileall` does so on all of them.
+define install
+	$(BIN)/python -m pip install --quiet --no-compile -e "$(1)"
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
+endef
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(call install,.)
 
 $(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -e ".[test]"
-	touch $@ $(VENV)/installed
+	$(call install,.[test])
+	touch $(VENV)/installed
 
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
-	touch $@ $(VENV)/installed
+	$(call install,.[docs])
+	touch $(VENV)/installed
