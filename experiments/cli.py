@@ -22,7 +22,7 @@ from experiments.registry import COMMANDS, EXPERIMENTS, TOOLS, Entry, load
 
 MODULE = "python -m experiments"
 _REPORTED = (ValueError, OSError, ImportError, FloatingPointError)
-_SEEDS = 2**32  # as many as NumPy and JAX tell apart
+_SEEDS = 2**32  # as many as JAX tells apart in 32 bits
 _PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
 
 

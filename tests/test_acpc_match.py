@@ -429,7 +429,7 @@ def test_programs_are_started_and_ended(table, tmp_path):
 
 
 def test_a_program_that_is_not_there_leaves_nothing(table, capsys):
-    words = ["acpc", "dealer", "limit_holdem", "--programs", "/no/program {port}"]
+    words = ["acpc", "dealer", "limit_holdem", "--programs", "sleep {port}", "/no/program {port}"]
     assert cli.main([*words, "--out", str(table.folder)]) == 2
     assert "No such file or directory: /no/program" in capsys.readouterr().err
     assert [*table.folder.iterdir()] == []

@@ -121,6 +121,12 @@ def test_bad_options_are_one_line_each(capsys, tmp_path):
     assert cli.main(command.split()) == 2
     message = "error: num_processes=2 must be 1: this command runs in one process\n"
     assert capsys.readouterr().err == message
+    with pytest.MonkeyPatch.context() as patch:  # a step of Slurm with two tasks
+        patch.setenv("SLURM_STEP_NODELIST", "here")
+        patch.setenv("SLURM_STEP_NUM_TASKS", "2")
+        assert cli.main(f"solve kuhn_poker --out {tmp_path / 'run'}".split()) == 2
+    message = "error: num_processes=2 must be 1: this command has no batches\n"
+    assert capsys.readouterr().err == message
     assert cli.main(f"solve kuhn_poker --seed -1 --out {tmp_path / 'run'}".split()) == 2
     message = "error: seed=-1 must be from 0 to 4,294,967,295\n"
     assert capsys.readouterr().err == message

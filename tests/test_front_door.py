@@ -235,7 +235,7 @@ def test_what_is_printed_of_a_search_below_the_root():
     """Its value is what is expected there, by the beliefs; none where a gadget is in the values."""
     game, key = belief_table(make("kuhn_poker")), jax.random.key(0)
     state = game.child(game.root(), jnp.int32(1))  # player 0 has bet
-    reach = jnp.array([0.0, 0.0, 0.5]), jnp.array([1.0, 1.0, 0.0])  # the king, against the others
+    reach = jnp.array([0.0, 0.0, 0.5]), jnp.array([1.0, 0.0, 1.0])  # the king; queen or jack
     problem = fixed_problem(state, reach, max_path=1)
     searched = solvers.growing_tree_search(game, key=key, simulations=200, problem=problem)
     value = float(re.search(r"value to player 0 +(\S+)", str(searched))[1])

@@ -237,12 +237,21 @@ def test_a_kill_loses_only_the_item_that_runs(tmp_path):
     assert_ends((tmp_path / "endless" / "pid").exists)
     process.kill()
     process.communicate(timeout=20)
-    with pytest.raises(ValueError, match="in use by another process, perhaps by an item"):
+    with pytest.raises(ValueError, match="in use by another process, perhaps by one that was left"):
         work_off(three_items(""), tmp_path)
     os.kill(int((tmp_path / "endless" / "pid").read_text()), signal.SIGKILL)
     assert_ends(lambda: not is_alive(int((tmp_path / "endless" / "pid").read_text())))
     assert work_off(three_items(""), tmp_path) == [("endless", "done"), ("after", "done")]
     assert [runs(tmp_path, name) for name in ("first", "endless", "after")] == [1, 2, 1]
+
+
+def test_an_item_that_came_to_its_end_after_a_kill_is_done(tmp_path):
+    """Its run is finished, and would refuse to be resumed."""
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "steps" / "result.json").write_text("{}")
+    assert work_off([item("steps", "raise SystemExit(2)", resumable=True)], tmp_path) == [
+        ("steps", "done")
+    ]
 
 
 def test_an_item_hears_ctrl_c_though_this_process_ignores_it(tmp_path):

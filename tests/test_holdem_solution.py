@@ -119,7 +119,6 @@ def test_files_are_read_where_they_could_not_be_solved(tmp_path, monkeypatch):
     small().save(path)
     monkeypatch.setattr(subgame_spec, "device_bytes", lambda: 1000)
     again = HoldemSolution.load(path)
-    assert again.tree.showdowns == small().tree.showdowns
     np.testing.assert_array_equal(again.policy[0], small().policy[0])
 
 

@@ -60,7 +60,7 @@ def test_a_run_whose_result_is_written_but_whose_checkpoint_is_there_goes_on(tmp
 
 def test_another_process_cannot_use_the_folder_of_a_run(tmp_path):
     run = begin(tmp_path)
-    assert refusal(tmp_path) == f"{tmp_path} is in use by another process: use another --out"
+    assert refusal(tmp_path).startswith(f"{tmp_path} is in use by another process, perhaps by")
     again = begin(tmp_path, resume=True)  # this process can
     run.finish([], measure="nothing")
     del again
@@ -73,12 +73,12 @@ def test_a_lock_ends_with_its_life(tmp_path):
     del first
     assert "in use" in refusal(tmp_path)
     del second
-    third = FolderLock(tmp_path)
+    third, fourth = FolderLock(tmp_path), FolderLock(tmp_path)
     third.release()
-    fourth = FolderLock(tmp_path)
     assert "in use" in refusal(tmp_path)
     del fourth
     assert refusal(tmp_path) == ""
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_who_cannot_resume_is_not_told_to(tmp_path):

@@ -74,7 +74,7 @@ def test_a_spot_solved(tmp_path, capsys, monkeypatch):
     again = results.read_result(tmp_path / "result.json")
     assert again.number("iterations").value >= number["iterations"]
     assert run(tmp_path, "--resume", ip="AQs:0.5,TT,87s:0.5") == 2  # other ranges, the same tree
-    assert "has ranges=" in capsys.readouterr().err
+    assert "has fingerprint_of_ranges=" in capsys.readouterr().err
     assert results.read_result(tmp_path / "result.json") == again
 
 

@@ -10,7 +10,8 @@ from experiments.acpc.dealer import Client, DealtHand, Schedule
 from experiments.harness import results
 
 MEASURE = (
-    "chips that each client won, by hand, with duplicate in the deals that were played in all seats"
+    "chips that each client won, by hand; with duplicate in the deals that were played in all"
+    " seats, if there are two or more"
 )
 
 
@@ -38,7 +39,8 @@ def numbers(
 
 
 def _won(name, schedule, hands, number, scale):
-    """What a client won by hand, with an interval, both of the same hands where there are any."""
+    """What a client won by hand, with an interval; with fewer than two samples, as of whole deals,
+    the mean of all hands without one."""
     samples = [scale * value for value in _samples(schedule, hands, number)]
     if len(samples) > 1:
         low, high = results.interval(samples)

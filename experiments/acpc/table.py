@@ -114,17 +114,13 @@ def _port(listener):
 def _started(program, port, output):
     """A process, of which nothing is left at the end."""
     with output.open("wb") as file:
-        try:
-            process = subprocess.Popen(
-                shlex.split(program.replace(_PORT, str(port))),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError:
-            output.unlink()
-            raise
+        process = subprocess.Popen(
+            shlex.split(program.replace(_PORT, str(port))),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         yield process
     finally:

@@ -20,7 +20,7 @@ from rich.table import Table
 from experiments.benchmarks import cfr_ours, cfr_peers
 from experiments.benchmarks.benchmark import Benchmark
 from experiments.benchmarks.cfr_ours import NUM_SOLVES, OURS, REFERENCE
-from experiments.benchmarks.cfr_peers import PEERS
+from experiments.benchmarks.cfr_peers import PEERS, require_openspiel
 from experiments.benchmarks.cfr_program import GAMES, CfrProgram
 from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.processes import measure_in_process
@@ -102,8 +102,7 @@ PRESETS = {
 
 
 def _check(config) -> None:
-    if not PEERS["openspiel_cpp"].is_installed():
-        raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
+    require_openspiel()
     check_names("game", config.games, GAMES)
     check_names("solver", config.solvers, SOLVERS)
 

@@ -167,6 +167,12 @@ class Gpugt(Noregret):
         super().prepare_process()
 
 
+def require_openspiel() -> None:
+    """Raises `ImportError`, which says what to install, if OpenSpiel cannot be found."""
+    if not OpenSpielCpp.is_installed():
+        raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
+
+
 PEERS: dict[str, type[CfrProgram]] = {
     "numpy_sequence_form": NumpySequenceForm,
     "openspiel_cpp": OpenSpielCpp,

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from experiments.benchmarks import sampling_programs
 from experiments.benchmarks.benchmark import Benchmark
-from experiments.benchmarks.cfr_peers import PEERS
+from experiments.benchmarks.cfr_peers import require_openspiel
 from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import (
@@ -306,8 +306,7 @@ def draw(path: pathlib.Path, config: Config, rows: Sequence[Row]) -> None:
 
 
 def _check(config) -> None:
-    if not PEERS["openspiel_cpp"].is_installed():
-        raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
+    require_openspiel()
     check_names("task", config.tasks, TASKS)
 
 

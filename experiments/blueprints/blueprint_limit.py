@@ -41,7 +41,6 @@ from experiments.blueprints.limit_lines import (
 )
 from experiments.blueprints.real_values import ALL_FLOPS, BOARDS
 from experiments.harness import results
-from experiments.harness.devices import by_first
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem import limit_holdem
@@ -171,8 +170,7 @@ def compute(run: Run) -> Lines:
             change=real_values.estimate(poker, by_flop[-1] - least, weights),
             first=first_actions.first_actions(blueprint),
         )
-        if run.writes:
-            shutil.copytree(last, run.out / "blueprints" / name, dirs_exist_ok=True)
+        shutil.copytree(last, run.out / "blueprints" / name, dirs_exist_ok=True)
     return lines
 
 
@@ -181,22 +179,19 @@ def _trained(run, number, text, name):
     config, folder = run.config, run.checkpoint / f"{name}-blueprints"
 
     def keep(blueprint):
-        def write():
-            folder.mkdir(exist_ok=True)
-            # one that training is not going to know of may be here, from a run that was killed
-            own = folder / str(len(list(folder.iterdir())))
-            own.mkdir()
-            abstraction = CardAbstraction.parse(text)
-            write_blueprint(
-                own,
-                blueprint.policy,
-                poker=config.game,
-                abstraction=abstraction,
-                buckets=blueprint.buckets,
-            )
-            return own.name
-
-        return by_first(write)
+        folder.mkdir(exist_ok=True)
+        # one that training is not going to know of may be here, from a run that was killed
+        own = folder / str(len(list(folder.iterdir())))
+        own.mkdir()
+        abstraction = CardAbstraction.parse(text)
+        write_blueprint(
+            own,
+            blueprint.policy,
+            poker=config.game,
+            abstraction=abstraction,
+            buckets=blueprint.buckets,
+        )
+        return own.name
 
     _, names = blueprint_training.train(
         run,

@@ -231,9 +231,8 @@ def _learn(run: Run) -> list[Measurement]:
     walk = methods[config.methods[0]].walk
     measure = functools.partial(_measured, config, game, walk, tables, blind, reference)
     learners, found = self_play.learn(run, methods, tables, measure)
-    if run.writes:
-        played = {"poker": poker, "abstraction": abstraction, "buckets": tables}
-        _write_blueprints(run.checkpoint / BLUEPRINTS, game, methods, learners, **played)
+    played = {"poker": poker, "abstraction": abstraction, "buckets": tables}
+    _write_blueprints(run.checkpoint / BLUEPRINTS, game, methods, learners, **played)
     return found
 
 

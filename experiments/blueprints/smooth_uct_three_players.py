@@ -97,12 +97,11 @@ def _learn(run):
     walk = methods[config.methods[0]].walk
     measure = functools.partial(_measured, config, graph, walk, tables, blind)
     learners, found = self_play.learn(run, methods, tables, measure)
-    if run.writes:
-        for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
-            folder = run.checkpoint / BLUEPRINTS / self_play.folder_of(name, kind)
-            folder.mkdir(parents=True, exist_ok=True)
-            common = dict(walk=walk, poker=poker, abstraction=abstraction, buckets=tables)
-            write_state_policy(folder, read(learners[name]), **common)
+    played = {"poker": poker, "abstraction": abstraction, "buckets": tables}
+    for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
+        folder = run.checkpoint / BLUEPRINTS / self_play.folder_of(name, kind)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_state_policy(folder, read(learners[name]), walk=walk, **played)
     return found
 
 

@@ -85,11 +85,9 @@ def start(
     if isinstance(asked, int) and asked < 1:
         raise ValueError(f"devices={asked} must be at least 1")
     processes = _processes(arguments)
-    if not batches or not several_processes:
-        if arguments.coordinator is not None and processes > 1:
-            why = "runs in one process" if batches else "has no batches"
-            raise ValueError(f"num_processes={processes} must be 1: this command {why}")
-        processes = 1  # a launcher's others compute the same
+    if processes > 1 and not (batches and several_processes):
+        why = "runs in one process" if batches else "has no batches"
+        raise ValueError(f"num_processes={processes} must be 1: this command {why}")
     if batches is None:
         if asked not in (None, 1):
             raise ValueError(f"devices={asked} must be 1: this command computes on one device")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import pathlib
@@ -17,14 +16,16 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from experiments.harness import limited_process, results
+from experiments.harness.folder_lock import FolderLock
 from experiments.harness.interrupts import ctrl_c_waits
+from experiments.harness.runs import is_finished
 
 OUT = "{out}"  # in commands: the item's folder
 OTHERS = "{others}"  # in commands: the folder with those of all items
@@ -148,7 +149,12 @@ def work_off(
       KeyboardInterrupt: stopped by Ctrl-C; the item that ran then is on record.
     """
     ended = []
-    with _alone(out) as lock, ctrl_c_waits(_SIGNALS) as pressed, _Bar(deadline) as bar:
+    out.mkdir(parents=True, exist_ok=True)
+    with (
+        contextlib.closing(FolderLock(out)) as lock,
+        ctrl_c_waits(_SIGNALS) as pressed,
+        _Bar(deadline) as bar,
+    ):
         records = read_records(items, out)
         _check_platform(records.values(), out, device)
         for item in waiting(items, records, retry=retry):
@@ -159,17 +165,20 @@ def work_off(
                 continue
             patience = left if item.resumable else min(left, _PATIENCE * 60 * item.minutes)
             bar.show(item)
-            ending = limited_process.run(
-                _command(item, out),
-                folder=results.ROOT,
-                log=log_path(out, item),
-                seconds=patience,
-                grace=grace,
-                environment=item.environment,
-                stop=pressed,
-                report=lambda seconds: bar.move(),
-                inherited=(lock,),
-            )
+            if item.resumable and is_finished(out / item.name):
+                ending = limited_process.Ending(0, 0.0, asked=False)  # after a kill of this process
+            else:
+                ending = limited_process.run(
+                    _command(item, out),
+                    folder=results.ROOT,
+                    log=log_path(out, item),
+                    seconds=patience,
+                    grace=grace,
+                    environment=item.environment,
+                    stop=pressed,
+                    report=lambda seconds: bar.move(),
+                    inherited=(lock.descriptor,),  # items hold it: one may outlive a killed part
+                )
             out_of_patience = patience < left and not pressed()
             record = _record(item, out, ending, records, device, out_of_patience)
             results.write_file(_record_path(out, item), _text(record))
@@ -178,21 +187,6 @@ def work_off(
     if pressed():
         raise KeyboardInterrupt("the same command goes on from here")
     return ended
-
-
-@contextlib.contextmanager
-def _alone(out: pathlib.Path) -> Iterator[int]:
-    """Makes the folder, and yields a lock that items hold too: one may outlive a killed part."""
-    out.mkdir(parents=True, exist_ok=True)
-    with open(out / ".lock", "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"out={str(out)!r} is in use by another process, perhaps by an item that goes on"
-                " after the command was killed: wait for its end or end it"
-            ) from None
-        yield file.fileno()
 
 
 def _check_platform(records: Iterable[Record], out: pathlib.Path, device: Device) -> None:

@@ -37,7 +37,7 @@ class RunArguments(DeviceArguments):
     out: pathlib.Path
     """Folder for the results, which is made if it does not exist."""
     resume: bool = False
-    """Continue from the checkpoint in --out, if there is one."""
+    """Continue from the checkpoint in --out, if there is one; refused where a run is finished."""
     overwrite: bool = False
     """Start again, and delete an earlier run in --out."""
 
@@ -55,7 +55,7 @@ class Run:
         Of several processes the first writes; `writes` says whether this is it.
 
     Raises:
-      ValueError: the folder holds another run.
+      ValueError: the folder holds another run, or one that is finished, or another process uses it.
       OSError: the folder cannot be written.
     """
 
@@ -82,13 +82,12 @@ class Run:
     def _begin(self, files):
         """Prepares the folder."""
         again = dict(resume=self.arguments.resume, overwrite=self.arguments.overwrite)
-        finished = (self.out / results.RESULT_FILE).exists() and not self.checkpoint.exists()
-        if self.arguments.resume and finished:
+        self._lock = prepare(self.out, files=files, **again)
+        if self.arguments.resume and is_finished(self.out):
             raise ValueError(
                 f"{self.out} holds a run that is finished: use another --out, or --overwrite to"
                 " start again"
             )
-        self._lock = prepare(self.out, files=files, **again)
         _check_same_config(self.checkpoint, self.config, self._extendable)
         self.meter.keep_in(self.checkpoint / USAGE)
 
@@ -192,14 +191,14 @@ def prepare(
     """
     if resume and overwrite:
         raise ValueError("--resume and --overwrite exclude each other")
+    out.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(out)
     earlier = [path for path in (out / name for name in (*files, CHECKPOINT)) if path.exists()]
     if earlier and not (resume or overwrite):
         ways = "--overwrite to start again"
         if resume is not None:
             ways = f"--resume to continue it or {ways}"
         raise ValueError(f"{out} holds an earlier run ({earlier[0].name}): add {ways}")
-    out.mkdir(parents=True, exist_ok=True)
-    lock = FolderLock(out)
     results.write_file(out / ".writable", "")  # fails now rather than after hours
     (out / ".writable").unlink()
     if overwrite:
@@ -232,13 +231,23 @@ def read_config(folder: pathlib.Path, *, experiment: str | None = None) -> dict[
         ) from None
 
 
+def is_finished(folder: pathlib.Path) -> bool:
+    """Whether a folder holds a run of an experiment that has come to its end."""
+    return (folder / results.RESULT_FILE).exists() and not (folder / CHECKPOINT).exists()
+
+
 def checksum(files: Iterable[pathlib.Path]) -> str:
     """The SHA-256 of what files hold, one after the other.
 
     Raises:
       OSError: a file cannot be read.
     """
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    found = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                found.update(block)
+    return found.hexdigest()
 
 
 def _read_kept(path):

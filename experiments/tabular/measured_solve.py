@@ -189,7 +189,7 @@ def _identity(prepared):
     identity = checkpoint.solve_identity(prepared.sequence_form, prepared.solver, prepared.storage)
     if prepared.root_reach is not None:  # the ranges, which are not in the game's payoffs
         ranges = b"".join(np.ascontiguousarray(reach).tobytes() for reach in prepared.root_reach)
-        identity["ranges"] = zlib.crc32(ranges)
+        identity["fingerprint_of_ranges"] = zlib.crc32(ranges)
     return identity if prepared.seed is None else identity | {"seed": prepared.seed}
 
 

@@ -55,7 +55,8 @@ def betting_of_rules(
     Raises:
       ValueError: the game has more than two players, or draws the size of bets; sizes are given for
         another number of streets, for a game whose rules have sizes, or for one without blinds of
-        which the smaller one acts first; or the tree has more than `max_nodes` nodes.
+        which the smaller one acts first; or the tree has more than `max_nodes` nodes, or
+        lines of hundreds of raises.
     """
     if game.players != 2:
         raise ValueError(f"players={game.players} of {game} must be 2: betting trees are for two")

@@ -105,7 +105,7 @@ def with_bet(tree: BettingTree, node: int, to: int, *, max_nodes: int = MAX_NODE
 
     Raises:
       ValueError: the node is no decision, the tree was not built from sizes, the bet is not legal,
-        or the tree has more than `max_nodes` nodes.
+        or the tree has more than `max_nodes` nodes, or lines of hundreds of raises.
     """
     builder = SizesBuilder.resumed(tree, node, max_nodes)
     legal = builder.legal(node)

@@ -50,7 +50,6 @@ def save_solution(path: pathlib.Path | str, tree: HoldemTree, policy: Policy) ->
         "deck": list(tree.deck),
         "deals": list(tree.deals),
         "isomorphism": tree.isomorphism,
-        "showdowns": tree.showdowns,
         "pot": tree.betting.pot,
         "num_streets": tree.betting.num_streets,
         "actions": tree.betting.actions,
@@ -70,8 +69,7 @@ def load_solution(path: pathlib.Path | str) -> tuple[HoldemTree, Policy]:
 
     Raises:
       OSError: the file cannot be read.
-      ValueError: the file is not a solution of this version, or one in float64, which needs JAX's
-        x64 mode.
+      ValueError: the file is not a solution of this version.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -79,16 +77,15 @@ def load_solution(path: pathlib.Path | str) -> tuple[HoldemTree, Policy]:
             if text["version"] != _VERSION:
                 raise ValueError(f"version {text['version']} is not {_VERSION}")
             arrays = {name: file[name] for name in file.files if name != "text"}
-        arguments = _arguments(text, arrays)
+        tree = _tree(text, arrays)
         policy = tuple(jnp.asarray(arrays[f"policy_{player}"]) for player in range(2))
     except (TypeError, *DAMAGED_ARRAYS) as error:
         raise ValueError(f"{path} is not a solution of this version: {error}") from None
-    # Nothing is solved: the memory that solving takes does not count.
-    return build_holdem_tree(**arguments, max_bytes=sys.maxsize), policy
+    return tree, policy
 
 
-def _arguments(text, arrays):
-    """The arguments that build the tree of a file's text and arrays."""
+def _tree(text, arrays):
+    """The tree of a file's text and arrays."""
     betting = BettingTree(
         **{name: arrays[f"betting_{name}"] for name in _BETTING},
         pot=text["pot"],
@@ -100,17 +97,17 @@ def _arguments(text, arrays):
     for player in range(2):
         held = (hands[:, None] == arrays[f"hands_{player}"][None]).all(axis=2)
         ranges.append(held @ arrays[f"range_{player}"])
-    return {
-        "board": tuple(text["board"]),
-        "hands": hands,
-        "ranges": tuple(ranges),
-        "betting": betting,
-        "deals": tuple(text["deals"]),
-        "deck": tuple(text["deck"]),
-        "dtype": text["dtype"],
-        "isomorphism": text["isomorphism"],
-        "showdowns": text.get("showdowns"),  # files of earlier versions do not tell
-    }
+    return build_holdem_tree(
+        tuple(text["board"]),
+        hands,
+        tuple(ranges),
+        betting,
+        deals=tuple(text["deals"]),
+        deck=tuple(text["deck"]),
+        dtype=text["dtype"],
+        isomorphism=text["isomorphism"],
+        max_bytes=sys.maxsize,  # what solving takes does not count: nothing is solved
+    )
 
 
 def _abstraction(written):

@@ -52,7 +52,7 @@ def play(
 
     Args:
       game: a game of perfect information. With two players they move in turn, as in all games of
-        pgx; a game in which one of them moves twice in a row may not come to its end.
+        `pgx_beliefs`; a game in which one of them moves twice in a row may not come to its end.
       keys: consumed, one for each game.
       seats: of the first of two players; ignored if there is one player.
       players: one player for both seats, or two, whose notes must have the same shapes. Of two,

@@ -62,7 +62,8 @@ class SearchResult:
 
     @property
     def _expected(self):
-        """What player 0 expects at the root of the search, where both reaches are beliefs."""
+        """What player 0 expects at the root of the search: the sum over all pairs of rows, divided
+        by their weight."""
         problem = self.search.problem
         mass = self.game.compatible(problem.state, 0, problem.reach[1])
         pairs = jnp.sum(problem.reach[0] * mass)
