@@ -352,8 +352,8 @@ COMMAND = Experiment(
             "two hours on two cores: SoG(10,1), SoG(32,1) and SoG(400,1) against PimBot(100)"
         ),
         "cpu_400": (
-            "four hours on two cores (an estimate): SoG(400,1), 16 games a point, but for"
-            " PimBot(100), which `cpu_simulations` has"
+            "eight hours on one core: SoG(400,1), 16 games a point, but for PimBot(100), which"
+            " `cpu_simulations` has"
         ),
         "large": "2,000 games a point, for accelerators",
     },
