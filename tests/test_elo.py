@@ -155,3 +155,12 @@ def test_800_even_games_are_known_to_24():
         shares = generator.binomial(2, 0.5, games // 2) / 2
         rating = Ladder(matches_of({(1, 0): shares}), 2, resamples=400).ratings(0)[1]
         assert (rating.high - rating.low) / 2 == pytest.approx(error, rel=0.12)
+
+
+def test_samples_of_clean_sweeps_are_not_rounded_to_points_of_the_other_side():
+    """Of 24 pairs that all ended alike and more of that kind: else ratings of maximum likelihood
+    would be taken for finite, thousands of points apart or none at all."""
+    won, even = [1.0] * 24, [0.25, 0.75] * 12
+    pairs = {(0, 1): even, (0, 2): won, (1, 3): won, (2, 3): even}
+    ladder = Ladder(matches_of(pairs), 4)
+    assert np.abs(ladder.samples).max() < 4000

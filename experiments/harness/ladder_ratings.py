@@ -125,7 +125,9 @@ class Ladder:
             stronger = self.estimates[match.first] - self.estimates[match.second]
             won = generator.random(size) < elo.expected_share(stronger)
             unseen = generator.beta(1, count, size)
-            found.append((1 - unseen) * shares[drawn].sum(axis=1) + unseen * count * won)
+            seen = shares[drawn].sum(axis=1)
+            # exactly all or none where `seen` and `won` are: a rounded rest would be a chain down
+            found.append(seen + unseen * (count * won - seen))
         return _estimates(self._points(np.stack(found, axis=1)))
 
     def ratings(self, anchor: int) -> list[Rating]:
