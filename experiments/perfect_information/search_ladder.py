@@ -219,7 +219,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "seconds, in tic-tac-toe without networks",
-        "cpu": "some hours on two cores (an estimate)",
+        "cpu": "two hours on one core in Gardner chess",
         "paper": "208 games of everybody with everybody, for an accelerator",
     },
     options=Options,
