@@ -180,9 +180,8 @@ def _future(game: Poker, state: PokerState, *, begins: bool):
     counters = begins, int(state.actor), int(state.round), int(state.num_raises)
     # raises of fixed sizes are the same at all stakes
     chips = () if game.limit and not game.stack else (stakes, int(state.least_raise))
-    if {*game.bets} - {
-        "allin"
-    }:  # shares of the pot, to which those have paid, too, who have folded
+    if game.bets and {*game.bets} != {"allin"}:
+        # shares of the pot, to which those have paid, too, who have folded
         chips += (int(state.spent.sum()),)
     return counters, folded, tuple(state.called.tolist()), tuple(owed), chips
 
