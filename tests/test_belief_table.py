@@ -204,6 +204,13 @@ def test_two_players_only():
         belief_table(make("kuhn_poker(players=3)"))
 
 
+def gambit(text, folder):
+    """The game of a Gambit file."""
+    path = folder / "game.efg"
+    path.write_text(text)
+    return from_efg(path)
+
+
 LATE_DEAL = """EFG 2 R "" { "A" "B" }
 p "" 1 1 "" { "l" "r" } 0
 c "" 1 "" { "x" 1/2 "y" 1/2 } 0
@@ -234,10 +241,8 @@ t "" 6 "" { 1 -1 }
 
 def test_players_know_no_more_than_in_the_game(tmp_path):
     """Player 1 cannot tell after how many moves it acts, so no public state may tell it."""
-    path = tmp_path / "deep.efg"
-    path.write_text(DEEP)
     with pytest.raises(ValueError, match="information state 0 of player 1 is in several public"):
-        belief_table(from_efg(path))
+        belief_table(gambit(DEEP, tmp_path))
 
 
 HIDDEN = """EFG 2 R "" { "A" "B" }
@@ -255,9 +260,7 @@ t "" 6 "" { 0 0 }
 
 
 def test_there_may_be_more_hidden_actions_than_public_children(tmp_path):
-    path = tmp_path / "hidden.efg"
-    path.write_text(HIDDEN)
-    table = belief_table(from_efg(path))
+    table = belief_table(gambit(HIDDEN, tmp_path))
     assert (table.num_children, table.num_actions) == (2, (3, 2))
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3)
     problem = continual_resolving.first_problem(table, max_path=settings.max_path)
@@ -267,7 +270,5 @@ def test_there_may_be_more_hidden_actions_than_public_children(tmp_path):
 
 
 def test_chance_deals_before_the_first_decision_only(tmp_path):
-    path = tmp_path / "late.efg"
-    path.write_text(LATE_DEAL)
     with pytest.raises(ValueError, match="chance deals privately after the first decision"):
-        belief_table(from_efg(path))
+        belief_table(gambit(LATE_DEAL, tmp_path))

@@ -130,6 +130,8 @@ def test_paths_from_search_to_search():
     in Leduc the board card comes between. All begin at the root."""
     kuhn, leduc = (compiled(name)[2] for name in ("kuhn_poker", "leduc_poker"))
     assert Chain(1, own_decisions_only=True).searched(kuhn)[0]
+    with pytest.raises(ValueError, match="player=2 must be 0, 1 or None"):
+        Chain(2)
     assert longest_path(kuhn, agents()) == 1
     assert longest_path(kuhn, agents(own_decisions_only=True)) == 2
     assert longest_path(leduc, agents()) == 2

@@ -333,6 +333,13 @@ def test_agents_act(agent):
         agent.observe(second, int(action))
     second = agent.observe(agent.think(jax.random.key(1), second), int(action))
     assert agent.act(jax.random.key(2), second, 1)[2].sum() == pytest.approx(1)
+    for call, message in (
+        (lambda: agent.new_game(2), "player=2 must be 0 or 1"),
+        (lambda: agent.play(deals=0), "deals=0 must be at least 1"),
+        (lambda: agent.exploitability(seeds=0), "seeds=0 must be at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 @pytest.mark.slow

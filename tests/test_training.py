@@ -81,6 +81,14 @@ def test_a_queue_that_a_step_would_overflow_is_refused():
             make_settings(**(dict(episodes=4, solves=3, queue_capacity=8) | {name: number}))
 
 
+def test_searches_of_training_have_room_for_a_move():
+    search = GrowingTreeCfr(leaf_evaluators.zero, simulations=1, max_path=0)
+    with pytest.raises(ValueError, match=r"search\.max_path=0 must be at least 1"):
+        student_of_games_training.StudentOfGamesSettings(
+            search=search, learner=LearnerSettings(), episodes=1, solves=1, updates=1
+        )
+
+
 def search_of(game, key, query, settings):
     problem = continual_resolving.fixed_problem(
         query.state, query.reach, max_path=settings.max_path

@@ -173,9 +173,10 @@ def _deal(arguments: DealerArguments, command: str) -> int:
             _play_hands(arguments, play_match(schedule, clients, limits), hands, names)
     except (ClientError, KeyboardInterrupt) as error:
         ended = error
-    except OSError:  # a port is taken, or a program is not there: nothing was played
-        for name in printed:
-            (arguments.out / name).unlink(missing_ok=True)
+    except OSError:
+        if not clients:  # a port is taken, or a program is not there: nothing was played
+            for name in printed:
+                (arguments.out / name).unlink(missing_ok=True)
         raise
     result = results.make_result(
         experiment="acpc",

@@ -48,7 +48,11 @@ class FolderLock:
             (self._folder / _FILE).unlink(missing_ok=True)
             os.close(held[0])
 
-    close = release
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
     def __del__(self):
         if getattr(self, "_holds", False):

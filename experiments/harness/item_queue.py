@@ -7,7 +7,6 @@ stopped goes on, or starts again if it cannot. A part that is killed loses the i
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -151,7 +150,7 @@ def work_off(
     ended = []
     out.mkdir(parents=True, exist_ok=True)
     with (
-        contextlib.closing(FolderLock(out)) as lock,
+        FolderLock(out) as lock,
         ctrl_c_waits(_SIGNALS) as pressed,
         _Bar(deadline) as bar,
     ):
