@@ -118,44 +118,17 @@ def start(
       ValueError: the game has too many children to make all of them.
     """
     _check_children(game)
-    batch, length = problems.path.shape
+    batch = len(problems.path)
     layout, dtype = layout_of(game, settings, batch, listed=listed), problems.reach[0].dtype
     forest = new_forest(game, params, layout, dtype, evaluate=settings.evaluate)
     forest, place = add_roots(
         game, params, forest, layout, problems.state, evaluate=settings.evaluate
     )
-    grow = functools.partial(
-        expand,
-        game,
-        params,
-        prior=no_prior(layout, dtype),
-        since=jnp.zeros(batch, dtype),
-        evaluate=settings.evaluate,
-    )
-
-    def follow(step, carry):
-        forest, place, reach = carry
-        child = problems.path[:, step]
-        leaf = forest.pointers[place, jnp.maximum(child, 0)]
-        below = down(at(forest.state, place), jnp.maximum(child, 0), reach)
-        forest, new = grow(forest, layout, leaf, child != NO_STEP)
-        grown = new < layout.inner
-        reach = jax.tree.map(lambda x, y: jnp.where(grown[:, None], x, y), below, reach)
-        return forest, jnp.where(grown, new, place), reach
-
-    @jax.vmap
-    def down(state, child, reach):
-        policy = uniform(game, state, dtype)  # those of the path are uniform so far
-        return game.down(state, child, reach, policy)
-
     if layout.single_row:  # with perfect information reach would only scale all values
         problems = problems.replace(reach=jax.tree.map(jnp.ones_like, problems.reach))
-    reach = problems.reach
-    if length:  # a loop: the program is as long for any length of the path
-        forest, place, reach = jax.lax.fori_loop(0, length, follow, (forest, place, reach))
-    state = at(forest.state, place)
+    forest, place, reach = _grow_paths(game, params, forest, layout, place, problems, settings)
     evaluate = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r))
-    _, prior = evaluate(state, reach)
+    _, prior = evaluate(at(forest.state, place), reach)
     return Searches(
         layout=layout,
         problem=problems,
@@ -168,6 +141,41 @@ def start(
         iterations=jnp.int32(0),
         total=jnp.zeros((), dtype),
     )
+
+
+def _grow_paths(game, params, forest, layout, place, problems, settings):
+    """The forest with the nodes of the problems' paths, the places `[B]` where these end, and both
+    players' reach there under uniform policies."""
+    dtype = problems.reach[0].dtype
+    grow = functools.partial(
+        expand,
+        game,
+        params,
+        prior=no_prior(layout, dtype),
+        since=jnp.zeros(layout.batch, dtype),
+        evaluate=settings.evaluate,
+    )
+
+    @jax.vmap
+    def down(state, child, reach):
+        policy = uniform(game, state, dtype)  # those of the path are uniform so far
+        return game.down(state, child, reach, policy)
+
+    def follow(step, carry):
+        forest, place, reach = carry
+        child = problems.path[:, step]
+        leaf = forest.pointers[place, jnp.maximum(child, 0)]
+        below = down(at(forest.state, place), jnp.maximum(child, 0), reach)
+        forest, new = grow(forest, layout, leaf, child != NO_STEP)
+        grown = new < layout.inner
+        reach = jax.tree.map(lambda x, y: jnp.where(grown[:, None], x, y), below, reach)
+        return forest, jnp.where(grown, new, place), reach
+
+    carry, length = (forest, place, problems.reach), problems.path.shape[1]
+    if not length:
+        return carry
+    # a loop: the program is as long for any length of the path
+    return jax.lax.fori_loop(0, length, follow, carry)
 
 
 def _check_children(game):
