@@ -196,6 +196,8 @@ class CvpnEvaluator:
     def __post_init__(self):
         if not 0 <= self.smoothing <= 1:
             raise ValueError(f"smoothing={self.smoothing} must be from 0 to 1")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be positive and finite")
 
     def __call__(
         self,

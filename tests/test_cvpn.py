@@ -94,6 +94,9 @@ def test_smoothed_ranges_are_between_the_beliefs_and_uniform_ones():
     chex.assert_trees_all_close(per_unit(blind, reach), per_unit(moved, other), rtol=1e-4)
     with pytest.raises(ValueError, match=r"smoothing=1.5 must be from 0 to 1"):
         cvpn.CvpnEvaluator(evaluator()[0], smoothing=1.5)
+    for temperature in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"temperature={temperature} must be positive"):
+            cvpn.CvpnEvaluator(evaluator()[0], temperature=temperature)
 
 
 def test_absent_rows_have_value_0():

@@ -354,7 +354,7 @@ def test_bad_settings(changes, message):
     ],
 )
 def test_the_least_room_is_enough_for_a_search(least):
-    """Its tree stops to grow, but it has a policy where it acts."""
+    """Its tree stops growing, but it has a policy where it acts."""
     settings = dataclasses.replace(SETTINGS, **least)
     keys = jax.random.split(jax.random.key(0), 2)
     _, batch = searched("leduc_poker", keys, settings)

@@ -47,7 +47,7 @@ def room_in_words(children: float, decision_shares: tuple[float, float]) -> str:
     return (
         f"trees of searches have room for {children:g} children a node on average, and for"
         f" decisions of Mr X at {his} and of the detectives at {theirs} of the nodes; a tree that"
-        " is full stops to grow"
+        " is full stops growing"
     )
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import LONG, at, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
-from jaxgames.core import CHANCE, TERMINAL, record
+from jaxgames.core import TERMINAL, record
 from solvers.search.forest import (
     CHANCE_KIND,
     CHILD,
@@ -28,8 +28,10 @@ from solvers.search.forest import (
     action_values_at,
     actor_of,
     average_policies,
+    kind_of,
 )
 from solvers.search.forest_growth import expand
+from solvers.search.puct import puct_scores
 from solvers.search.query_log import with_calls
 from solvers.search.search_state import GrowingTreeCfr, Searches
 
@@ -191,12 +193,9 @@ def _step(game, noise, forest, layout, walk, settings, settled):
 
 def _followed(game, forest, layout, state, actor, walk, action, places):
     """The pairs of rows `[B, K, 2]` in all children, and which children are possible."""
-    kind = jnp.where(actor == CHANCE, CHANCE_KIND, jnp.maximum(actor, 0))
+    kind = kind_of(actor)
     # 1. Where rows keep their numbers: the children that the action leads to and that have them.
-    number = jnp.full(layout.children, _NO_ACTION, jnp.int32)
-    number = number.at[: len(layout.action_of_child)].set(
-        jnp.array(layout.action_of_child, jnp.int32)
-    )
+    number = jnp.asarray(layout.actions_by_child(none=_NO_ACTION))
     possible = (number[None] == action[:, None]) | (kind == CHANCE_KIND)[:, None]
     if not layout.single_row:
         for p, table in enumerate(forest.masks):
@@ -228,12 +227,8 @@ def _mapped_pairs(game, forest, kind, state, walk, action, places, here, kept, p
 
 
 def _selected(game, uniform, forest, layout, player, walk, state, number, row, settings, settled):
-    """The actions `[B]` of simulations in a row: by CFR's average policy, or by PUCT.
-
-    PUCT maximises q(a) + c * prior(a) * sqrt(n) / (1 + n(a)), with q the values of the last
-    iteration per unit of compatible opponent reach (Silver et al. 2018; Schmid et al. 2023). Visits
-    since the last iteration count as losses of `virtual_loss`.
-    """
+    """The actions `[B]` that simulations take in the actor's row: by CFR's average policy, or by
+    PUCT with the values of the last iteration per unit of compatible opponent reach."""
     tables, place = forest.decisions[player], walk.place
     row = jnp.minimum(row, layout.rows[player] - 1)  # of who acts, who may be the other player
     entry = lambda table: table[:, number, row]  # noqa: E731
@@ -246,13 +241,10 @@ def _selected(game, uniform, forest, layout, player, walk, state, number, row, s
         values = tables.action_values[number, :, row].T
     values = safe_divide(values, mass[None])
     visits, legal = entry(walk.visits[player]), entry(tables.uniform) > 0
-    total = sum_actions(visits)
-    if settled is not None:
-        before = entry(settled[player])
-        under_way, weight = visits - before, 1 + before
-        values = (weight * values - settings.virtual_loss * under_way) / (weight + under_way)
-    bonus = entry(tables.prior) * jnp.sqrt(total)[None] / (1 + visits)
-    by_puct = _largest(jnp.where(legal, values + settings.exploration * bonus, -jnp.inf))
+    before = None if settled is None else entry(settled[player])
+    root = jnp.sqrt(sum_actions(visits))[None]
+    scores = puct_scores(values, visits, before, entry(tables.prior), root, settings)
+    by_puct = _largest(jnp.where(legal, scores, -jnp.inf))
     average, share = entry(tables.average), settings.cfr_share
     average = jnp.where(sum_actions(average)[None] > 0, average, entry(tables.policy))
     by_cfr = sample(uniform / share if share else uniform, average)
@@ -267,10 +259,7 @@ def _average_reach(game, forest, layout, leaf):
     state, policy = at(forest.state, parent), policies_at(game, forest, parent)
     actor = jax.vmap(game.actor)(state)
     # 1. Where rows keep their numbers: the actor's are multiplied by its policy.
-    action = jnp.zeros(layout.children, jnp.int32)
-    action = action.at[: len(layout.action_of_child)].set(
-        jnp.array(layout.action_of_child, jnp.int32)
-    )
+    action = jnp.asarray(layout.actions_by_child())
     below = []
     for p in range(2):
         taken = jnp.minimum(action[child], layout.actions[p] - 1)[:, None, None]

@@ -17,6 +17,7 @@ Tables of decisions (regrets, policies, averages) are kept by player, in the ord
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,7 @@ from jaxgames.core import CHANCE, record
 from solvers.search.pages import Pages, new_pages
 from solvers.search.search_state import Evaluator
 
-NOTHING = -1  # no node
+NO_NODE = -1
 CHANCE_KIND = 2  # kinds of nodes: player 0 acts, player 1 acts, chance moves
 KINDS = 3
 # columns of `links`: where the reach of a place comes from, and where the place belongs
@@ -72,6 +73,11 @@ class Layout:
         """Whether child k of a straight decision is where action k leads."""
         most = max(self.actions)
         return not any(self.straight[:2]) or self.action_of_child[:most] == (*range(most),)
+
+    def actions_by_child(self, none: int = 0) -> Int[np.ndarray, " K"]:
+        """The action that leads to each child of a straight decision; `none` where none does."""
+        known = self.action_of_child
+        return np.array([*known, *[none] * (self.children - len(known))], np.int32)
 
     @property
     def inner_pages(self) -> int:
@@ -319,9 +325,8 @@ def _no_decisions(layout, player, dtype):
 # Reading
 
 
-def kind_of(game: BeliefGame, state: PublicState) -> Int[Array, ""]:
-    """The kind of node that a public state makes."""
-    actor = game.actor(state)
+def kind_of(actor: Int[Array, "*B"]) -> Int[Array, "*B"]:
+    """The kinds of nodes at which these act; terminals have that of player 0."""
     return jnp.where(actor == CHANCE, CHANCE_KIND, jnp.maximum(actor, 0))
 
 
@@ -353,17 +358,30 @@ def reach_at(
       place: any places.
       reach: of all nodes, as `Forest.reach`.
     """
-    links = forest.links[place]
+    return reach_along(
+        forest, take(forest.links, place), [take(x, place) for x in forest.masks], reach
+    )
+
+
+def reach_along(
+    forest: Forest, links: Array, masks: Sequence[Array], reach: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """The same, from the links and the masks of the places."""
     first, second = (
         jnp.where(
-            forest.masks[p][place],
-            reach[p][links[..., SOURCE]]
-            * factor_rows(forest.decisions[p])[links[..., FACTOR_0 + p]],
+            masks[p],
+            take(reach[p], links[..., SOURCE])
+            * take(factor_rows(forest.decisions[p]), links[..., FACTOR_0 + p]),
             0,
         )
         for p in range(2)
     )
     return first, second
+
+
+def take(table: Array, index: Array) -> Array:
+    """Rows of a table by numbers that are in range."""
+    return table.at[index].get(mode="promise_in_bounds")
 
 
 def factor_rows(decisions: Decisions) -> Array:

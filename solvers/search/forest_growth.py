@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
 from jaxgames.arrays import at
@@ -25,7 +24,7 @@ from solvers.search.forest import (
     KINDS,
     LINKS,
     MAPPED,
-    NOTHING,
+    NO_NODE,
     NUMBER,
     PARENT,
     SOURCE,
@@ -101,7 +100,7 @@ def add_roots(
     links = links.at[:, SOURCE].set(layout.first_root + searches)
     ones = jnp.array([room - 1 for room in layout.room], jnp.int32)
     links = links.at[:, jnp.array([FACTOR_0, FACTOR_1])].set(ones)
-    links = links.at[:, PARENT].set(NOTHING)
+    links = links.at[:, PARENT].set(NO_NODE)
     dtype = forest.since.dtype
     worth = tuple(jnp.zeros((layout.batch, rows), dtype) for rows in layout.rows)
     new = _node(
@@ -191,7 +190,7 @@ def _leaf(game, forest, layout, leaf, wanted, prior):
 
 
 def _node(game, *, adds, state, links, prior, worth):
-    kind = jax.vmap(functools.partial(kind_of, game))(state)
+    kind = kind_of(jax.vmap(game.actor)(state))
     return _Added(
         adds=adds,
         state=state,
@@ -395,11 +394,10 @@ def _links_below(layout, place, links, kind, child):
     """The links `[B, m, LINKS]` of children: how reaches come there, and where they belong."""
     straight = jnp.asarray(layout.straight)[kind][:, None]
     source = layout.inner + links[:, MAPPED, None] * layout.children + child
-    action = np.zeros(layout.children, np.int32)
-    action[: len(layout.action_of_child)] = layout.action_of_child
+    action = jnp.asarray(layout.actions_by_child())
     factors = []
     for player in range(2):
-        row = layout.policy_row(player, links[:, NUMBER, None], jnp.asarray(action)[child])
+        row = layout.policy_row(player, links[:, NUMBER, None], action[child])
         acts = straight & (kind == player)[:, None]
         factors.append(jnp.where(acts, row, layout.room[player] - 1))
     given = {

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from solvers.search.lazy_layout import LazyLayout
-from solvers.search.lazy_steps import Walk, scores
+from solvers.search.lazy_steps import Walk
 from solvers.search.lazy_trees import LazyTrees
+from solvers.search.puct import puct_scores
 from solvers.search.search_state import GrowingTreeCfr
 
 
@@ -90,7 +91,7 @@ def _taken(noise, trees, layout, settings, settled):
     # not taken yet has a higher one.
     value = jnp.where(trees.mover == 0, *trees.values)
     root = jnp.sqrt(trees.walks + 1)
-    score = scores(value, trees.visits, settled, trees.action_prior, root[parent], settings)
+    score = puct_scores(value, trees.visits, settled, trees.action_prior, root[parent], settings)
     fresh = jnp.where(trees.best >= 0, settings.exploration * trees.best * root, -jnp.inf)
     # 2. The average policy takes the last child before which the sum is not above a random point.
     depth = jnp.minimum(layout.by_tree(trees.depth), layout.levels - 1)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from jaxgames.core import record
 from solvers.search.lazy_layout import LazyLayout
 from solvers.search.lazy_trees import LazyTrees
+from solvers.search.puct import puct_scores
 from solvers.search.search_state import GrowingTreeCfr
 
 _WINDOW = 8  # children that a step of a walk reads at once
@@ -89,33 +90,6 @@ def walk(
         (jnp.int32(0), begin),
     )
     return end
-
-
-def scores(
-    value: Array,
-    visits: Array,
-    settled: Array | None,
-    prior: Array,
-    root: Array,
-    settings: GrowingTreeCfr,
-) -> Array:
-    """What PUCT maximises: q(a) + c * prior(a) * sqrt(n) / (1 + n(a)), with q the values of the
-    last iteration (Silver et al. 2018; Schmid et al. 2023). Visits since the last iteration count
-    as losses of `virtual_loss`.
-
-    Args:
-      value: of the actions, for the player who takes them.
-      visits: of the actions.
-      settled: their visits at the last iteration, if there were simulations since then.
-      prior: of the actions.
-      root: sqrt(n).
-      settings: of the searches.
-    """
-    if settled is not None:
-        under_way, heft = visits - settled, 1 + settled
-        value = (heft * value - settings.virtual_loss * under_way) / (heft + under_way)
-    bonus = prior * root / (1 + visits)
-    return value + settings.exploration * bonus
 
 
 # Sweeps
@@ -215,7 +189,7 @@ def _read_children(noise, trees, layout, walk, actor, settings, settled):
         value = jnp.where((actor == 0)[:, None], trees.values[0][child], trees.values[1][child])
         before = None if settled is None else settled[child]
         prior, visits = trees.action_prior[child], walk.visits[child]
-        score = scores(value, visits, before, prior, root, settings)
+        score = puct_scores(value, visits, before, prior, root, settings)
         score = jnp.where(inside, score, -jnp.inf)
         weight = jnp.where(averaged[:, None], trees.average[child], trees.policy[child])
         weight = jnp.where(inside, weight, 0)

@@ -28,7 +28,7 @@ from solvers.search.lazy_layout import LazyLayout
 from solvers.search.search_state import Evaluator
 from solvers.sequence_form.sparse_sum import stored
 
-NOTHING = -1  # no parent
+NO_PARENT = -1
 UNAVAILABLE = -1  # in place of the prior of an action that is illegal, or was taken already
 # Priors are kept as the bits of their bfloat16: integers in the same order, and negative where
 # there is none. XLA:CPU writes numbers of bfloat16 by converting whole tables.
@@ -58,7 +58,7 @@ class LazyTrees:
     mass: Array  # [P] sum of weights times the actor's own reach, since it has children
     walks: Array  # [P] simulations that took an action here
     # of the action that leads to a place
-    parent: Array  # [P] int32, NOTHING at roots
+    parent: Array  # [P] int32, NO_PARENT at roots
     action: Array  # [P] int32
     mover: Array  # [P] int32 who takes it, 0 or 1
     action_prior: Array  # [P]
@@ -112,7 +112,7 @@ def plant(
         since=real,
         mass=real,
         walks=real,
-        parent=jnp.full(layout.places, NOTHING, jnp.int32),
+        parent=jnp.full(layout.places, NO_PARENT, jnp.int32),
         action=number,
         mover=number,
         action_prior=real,
@@ -135,7 +135,7 @@ def plant(
         prior=prior,
         best=best,
         best_action=best_action,
-        parent=none + NOTHING,
+        parent=none + NO_PARENT,
         action=none,
         mover=none,
         action_prior=nothing,

@@ -11,10 +11,10 @@ from jaxtyping import Array, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from solvers.search import leaf_evaluators
-from solvers.search.forest import Forest, Layout
+from solvers.search.forest import Forest, Layout, reach_at, take
 from solvers.search.pages import over_pages
 from solvers.search.search_state import GrowingTreeCfr
-from solvers.search.sweeps import FAR, Table, arriving, arriving_at, take, written, written_at
+from solvers.search.sweeps import FAR, Table, arriving, written, written_at
 
 _NUMBERS = 2**20  # of the reaches of terminals that are valued at once on an accelerator
 
@@ -29,7 +29,16 @@ def outer_values(
     weight: Array,
     settings: GrowingTreeCfr,
 ) -> Table:
-    """The values of all places, with those of terminals and leaves brought up to date."""
+    """The values of all places, with those of terminals and leaves brought up to date.
+
+    Args:
+      game: the game.
+      params: of the evaluator.
+      forest: whose reaches count.
+      layout: of the forest.
+      weight: of the iteration in the sums `[]`.
+      settings: of the searches.
+    """
 
     def leaves(i, values):
         first = layout.inner + i * layout.chunk
@@ -87,7 +96,7 @@ def _terminals_together(game, forest, layout, weight, values):
         known = jnp.minimum(number, layout.terminal_pages - 1)
         place = (layout.terminal_page(known)[:, None] + spot[None]).reshape(-1)
         by_page = lambda x: x.reshape(count, size, *x.shape[1:])  # noqa: E731
-        here = arriving_at(forest, place, forest.reach)
+        here = reach_at(forest, place, forest.reach)
         states = at(forest.state, place)
         worth = jax.vmap(game.terminal_page)(
             take(lists.owner, known), *jax.tree.map(by_page, (states, here))
@@ -111,7 +120,16 @@ def evaluated(
     ahead: PyTree,
     reach: tuple[Array, Array],
 ) -> tuple[Array, Array]:
-    """Both players' values `[C, N]` of C leaves, by the evaluator; `ahead` is what it prepared."""
+    """Both players' values `[C, N]` of C leaves, by the evaluator.
+
+    Args:
+      game: the game.
+      params: of the evaluator.
+      settings: of the searches.
+      states: of the leaves.
+      ahead: what the evaluator prepared for them; None if it prepares nothing.
+      reach: both players' own reaches `[C, N]` there.
+    """
     if ahead is None:
         return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, reach)
     value = functools.partial(settings.evaluate.prepared_values, params, game)

@@ -15,29 +15,29 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from jaxgames.core import record
 
-NOTHING = -1  # no page
+NO_PAGE = -1
 
 
 @record
 class Pages:
     """Pages of classes: which page belongs to which, in the order in which they were taken."""
 
-    first: Array  # [Q] int32 the first page of a class, or NOTHING
+    first: Array  # [Q] int32 the first page of a class, or NO_PAGE
     last: Array  # [Q] int32
     count: Array  # [Q] int32 places in use
-    following: Array  # [P] int32 the next page of the same class, or NOTHING
+    following: Array  # [P] int32 the next page of the same class, or NO_PAGE
     owner: Array | None  # [P] int32 the class of a page that is taken, if that is kept
     used: Array  # [] int32 pages
 
 
 def new_pages(num_classes: int, num_pages: int, *, owned: bool = False) -> Pages:
     """Pages of which none is taken; with `owned`, each knows its class then."""
-    none = jnp.full(num_classes, NOTHING, jnp.int32)
+    none = jnp.full(num_classes, NO_PAGE, jnp.int32)
     return Pages(
         first=none,
         last=none,
         count=jnp.zeros(num_classes, jnp.int32),
-        following=jnp.full(num_pages, NOTHING, jnp.int32),
+        following=jnp.full(num_pages, NO_PAGE, jnp.int32),
         owner=jnp.zeros(num_pages, jnp.int32) if owned else None,
         used=jnp.int32(0),
     )
@@ -76,7 +76,7 @@ def take_places(
     used = begin[-1] + needs[-1] - had[-1]
     fresh = (every >= pages.used) & (every < used)
     following = jnp.where(fresh, every + 1, pages.following)
-    following = following.at[jnp.where(grows, end, room)].set(NOTHING, mode="drop")
+    following = following.at[jnp.where(grows, end, room)].set(NO_PAGE, mode="drop")
     link = jnp.where(grows & (had > 0), pages.last, room)
     following = following.at[link].set(begin, mode="drop")
     owner = pages.owner
@@ -108,7 +108,7 @@ def over_pages(
         return pages.following[number], step(number * page, carry)
 
     start = pages.first[kind], carry
-    return jax.lax.while_loop(lambda state: state[0] != NOTHING, go_on, start)[1]
+    return jax.lax.while_loop(lambda state: state[0] != NO_PAGE, go_on, start)[1]
 
 
 def in_rounds(
@@ -122,7 +122,7 @@ def in_rounds(
       page: places on a page.
 
     Returns:
-      By round, a page of each kind, or NOTHING; the rounds of a group follow one another, and the
+      By round, a page of each kind, or NO_PAGE; the rounds of a group follow one another, and the
       groups in order. And how many rounds there are.
     """
     needs = -(-pages.count.reshape(-1, kinds) // page)
@@ -134,5 +134,5 @@ def in_rounds(
     rank = jnp.sum(earlier & (pages.owner[None] == pages.owner[:, None]), axis=1, dtype=jnp.int32)
     group = pages.owner // kinds
     at = jnp.where(number < pages.used, (end - rounds)[group] + rank, room)
-    table = jnp.full((room, kinds), NOTHING, jnp.int32)
+    table = jnp.full((room, kinds), NO_PAGE, jnp.int32)
     return table.at[at, pages.owner % kinds].set(number, mode="drop"), end[-1]

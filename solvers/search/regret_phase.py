@@ -17,12 +17,12 @@ from jaxtyping import Array, PyTree
 from jaxgames.arrays import safe_divide
 from jaxgames.beliefs.contract import BeliefGame, Reach
 from solvers.regret import RegretState
-from solvers.search.forest import Forest, Layout, action_values_at
+from solvers.search.forest import Forest, Layout, action_values_at, take
 from solvers.search.kept_leaves import revalued
 from solvers.search.outer_values import evaluated, outer_values
 from solvers.search.query_log import with_calls
 from solvers.search.search_state import Gadget, GrowingTreeCfr, Problem, Searches
-from solvers.search.sweeps import inner_values, reaches, rounds_of, take
+from solvers.search.sweeps import inner_values, reaches, rounds_of
 from solvers.sequence_form.sparse_sum import stored
 
 _slice = jax.lax.dynamic_slice_in_dim

@@ -16,7 +16,8 @@ from jaxgames.core import record
 from solvers.regret import RegretMatchingPlus, RegretMinimizer
 from solvers.search.search_tree import LazyTree, SearchTree
 
-# evaluate(params, game, state, reach) -> both players' counterfactual values, prior of the actor
+# evaluate(params, game, state, reach) -> counterfactual values ([N0], [N1]) and priors ([A0, N0],
+# [A1, N1]) of both players; the prior of who does not act is 0
 Evaluator = Callable[[PyTree, BeliefGame, PublicState, Reach], tuple[Values, Policy]]
 NO_RESOLVER = -1  # of problems without a gadget, such as that at the root of the game
 NO_STEP = -1  # padding of a path
@@ -33,17 +34,19 @@ class GrowingTreeCfr:
     exploration: float = 1.0  # constant of PUCT
     cfr_share: float = 0.5  # of CFR's average policy in what simulations play; the rest is PUCT
     follow_share: float = 0.5  # alpha: of the gadget in the opponent's range; the rest is as before
-    # the opponent's range of before: its average in the search before, or by policies alone
+    # what the opponent's range is mixed with: its average reach in the search before (False), or
+    # its reach by its policies alone (True)
     range_by_policies: bool = False
     minimizer: RegretMinimizer = dataclasses.field(default_factory=RegretMatchingPlus)
     averaging_power: float = 1.0  # iteration t has the weight t**power in averages
     max_path: int = 4  # public states between the root of a tree and the state that is searched
     # the most nodes that a tree can have, such as all of the game's; at least those of a path
     max_nodes: int | None = None
-    # children of a node, on average, that a tree has room for, or else it stops to grow; None: K
+    # how many children a node may have on average: the tree has memory for as many, and stops
+    # growing when it is used up; None: for all K children of every node
     children: float | None = None
-    # shares of a tree's nodes at which either player may act, or else it does not grow there; a
-    # path has room in any case
+    # the shares of a tree's nodes at which player 0, and player 1, can act; when a share is used
+    # up, no such node is added any more. The nodes of a path always have room
     decision_shares: tuple[float, float] = (1.0, 1.0)
     # k best children by prior that a new node starts with, but for the root; None: all
     expand: int | None = None

@@ -23,14 +23,16 @@ from solvers.search.forest import (
     KINDS,
     MAPPED,
     NUMBER,
-    SOURCE,
     Forest,
     Layout,
     actor_of,
     decision_rows,
     factor_rows,
+    reach_along,
+    reach_at,
+    take,
 )
-from solvers.search.pages import NOTHING, in_rounds, over_pages
+from solvers.search.pages import NO_PAGE, in_rounds, over_pages
 
 FAR = 2**30  # behind all tables: what is written there is dropped
 
@@ -44,11 +46,6 @@ class Table:
 
     last: tuple[Array, Array]
     total: tuple[Array, Array]
-
-
-def take(table: Array, index: Array) -> Array:
-    """Rows of a table by numbers that are in range."""
-    return table.at[index].get(mode="promise_in_bounds")
 
 
 def written(table: Table, new: tuple[Array, ...], first: Array, weight: Array) -> Table:
@@ -83,7 +80,7 @@ def written_at(table: Table, new: tuple[Array, ...], place: Array, weight: Array
 class Rounds:
     """The steps of a sweep where pages of all kinds are taken together, from the roots down."""
 
-    pages: Array  # [R, KINDS] int32, or NOTHING
+    pages: Array  # [R, KINDS] int32, or NO_PAGE
     count: Array  # [] int32
 
 
@@ -134,7 +131,7 @@ def _over_nodes(
             if kind not in straight:  # more work than waiting for a branch
                 first = pages[kind] * layout.page
                 step = functools.partial(on_page, kind, first)
-                carry = jax.lax.cond(pages[kind] == NOTHING, lambda x: x, step, carry)
+                carry = jax.lax.cond(pages[kind] == NO_PAGE, lambda x: x, step, carry)
         return carry
 
     if rounds is None:
@@ -143,10 +140,10 @@ def _over_nodes(
 
 
 def _places(layout: Layout, pages: Int[Array, " k"]) -> Int[Array, " n"]:
-    """All places of some pages, far ones for NOTHING."""
+    """All places of some pages, far ones for NO_PAGE."""
     spot = jnp.arange(layout.page, dtype=jnp.int32)[None]
     far = FAR + jnp.arange(len(pages), dtype=jnp.int32) * layout.page
-    return (jnp.where(pages == NOTHING, far, pages * layout.page)[:, None] + spot).reshape(-1)
+    return (jnp.where(pages == NO_PAGE, far, pages * layout.page)[:, None] + spot).reshape(-1)
 
 
 # Reaches
@@ -161,7 +158,19 @@ def reaches(
     *,
     rounds: Rounds | None = None,
 ) -> Table:
-    """Own reaches of all nodes, of mapped nodes' children, and of the roots `[B, N]`."""
+    """Own reaches of all nodes, of mapped nodes' children, and of the roots.
+
+    Args:
+      game: the game.
+      forest: before the iteration.
+      layout: of the forest.
+      roots: own reaches `[B, N]` of both players at the roots.
+      weight: of the iteration in the sums `[]`.
+      rounds: of `rounds_of`.
+
+    Returns:
+      Both players' reaches, as `Forest.reach`, and their weighted sums, as `Forest.reach_total`.
+    """
     begin = tuple(
         _put(table, root, layout.first_root)
         for table, root in zip(forest.reach, roots, strict=True)
@@ -176,7 +185,7 @@ def reaches(
         return reach.replace(last=spread(kind, first, here, reach.last))
 
     def down_straight(place, reach):
-        here = arriving_at(forest, jnp.minimum(place, layout.inner - 1), reach.last)
+        here = reach_at(forest, jnp.minimum(place, layout.inner - 1), reach.last)
         return written_at(reach, here, place, weight)
 
     def spread(kind, first, here, reach):
@@ -211,29 +220,10 @@ def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> tupl
 def arriving(
     forest: Forest, first: Array, count: int, reach: tuple[Array, Array]
 ) -> tuple[Array, ...]:
-    """Both players' own reaches `[count, N]` at some places in a row."""
+    """Both players' own reaches `[count, N]` at some places in a row (see `reach_at`)."""
     links = _slice(forest.links, first, count)
     masks = [_slice(mask, first, count) for mask in forest.masks]
-    return _come(forest, links, masks, reach)
-
-
-def arriving_at(
-    forest: Forest, place: Int[Array, " n"], reach: tuple[Array, Array]
-) -> tuple[Array, ...]:
-    """The same at any places."""
-    return _come(forest, take(forest.links, place), [take(x, place) for x in forest.masks], reach)
-
-
-def _come(forest, links, masks, reach):
-    return tuple(
-        jnp.where(
-            masks[p],
-            take(reach[p], links[:, SOURCE])
-            * take(factor_rows(forest.decisions[p]), links[:, FACTOR_0 + p]),
-            0,
-        )
-        for p in range(2)
-    )
+    return reach_along(forest, links, masks, reach)
 
 
 # Values
@@ -249,7 +239,19 @@ def inner_values(
     rounds: Rounds | None = None,
 ) -> tuple[Table, tuple[Array | None, Array | None]]:
     """The values of all places with those of nodes brought up to date, and, by player, the values
-    of mapped decisions' actions."""
+    of mapped decisions' actions.
+
+    Args:
+      game: the game.
+      forest: whose policies count.
+      layout: of the forest.
+      values: of all places, in which leaves and terminals are up to date.
+      weight: of the iteration in the sums `[]`.
+      rounds: of `rounds_of`.
+
+    Returns:
+      Both players' values and their weighted sums; and `action_values` of `Decisions`.
+    """
     carry = values, tuple(tables.action_values for tables in forest.decisions)
 
     def up(kind, first, carry):
@@ -257,11 +259,13 @@ def inner_values(
         pointers = _slice(forest.pointers, first, layout.page)
         values, actions = carry
         if not layout.straight[kind]:
-            here, actions = mapped(kind, first, links, pointers, values.last, actions)
+            here, actions = _mapped(
+                game, forest, layout, kind, first, links, pointers, values.last, actions
+            )
         elif kind == CHANCE_KIND:
-            here = [sum_actions(children_of(pointers, table)) for table in values.last]
+            here = [sum_actions(_children(layout, pointers, table)) for table in values.last]
         else:
-            here = decided(kind, links, pointers, values.last)
+            here = _decided(forest, layout, kind, links, pointers, values.last)
         return written(values, tuple(here), first, weight), actions
 
     def up_straight(place, carry):
@@ -271,48 +275,54 @@ def inner_values(
         rows = take(forest.links, jnp.minimum(pointers, layout.nowhere - 1))
         here = []
         for p in range(2):
-            played = children_of(rows[..., FACTOR_0 + p], factor_rows(forest.decisions[p]))
-            here.append(sum_actions(children_of(pointers, values.last[p]) * played))
+            played = _children(layout, rows[..., FACTOR_0 + p], factor_rows(forest.decisions[p]))
+            here.append(sum_actions(_children(layout, pointers, values.last[p]) * played))
         return written_at(values, tuple(here), place, weight), actions
-
-    def children_of(pointers, table):
-        """Rows `[K, C, N]` of all children of a page's nodes."""
-        if layout.children > LONG:
-            return take(table, pointers.T)
-        return jnp.stack([take(table, pointers[:, k]) for k in range(layout.children)])
-
-    def decided(player, links, pointers, values):
-        """Values at straight decisions: the actor's by its policy, the other's a sum."""
-        if layout.children > LONG and layout.numbered:
-            below = [children_of(pointers[:, : layout.actions[player]], x) for x in values]
-            action = jnp.arange(layout.actions[player], dtype=jnp.int32)[:, None]
-            row = layout.policy_row(player, links[None, :, NUMBER], action)
-            below[player] *= take(factor_rows(forest.decisions[player]), row)
-            return [sum_actions(x) for x in below]
-        policy = factor_rows(forest.decisions[player])
-        here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
-        for k, action in enumerate(layout.action_of_child):
-            if action >= layout.actions[player]:
-                continue
-            played = take(policy, layout.policy_row(player, links[:, NUMBER], action))
-            for p in range(2):
-                below = take(values[p], pointers[:, k])
-                here[p] = here[p] + (below * played if p == player else below)
-        return here
-
-    def mapped(kind, first, links, pointers, values, actions):
-        states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
-        below = tuple(take(table, pointers) for table in values)  # [C, K, N]
-        here = jax.vmap(functools.partial(game.known_up, actor_of(kind)))(states, below)
-        if kind != CHANCE_KIND:
-            number, by_action = links[:, NUMBER], here[kind]
-            policy = decision_rows(forest.decisions[kind].policy, number)
-            own = sum_actions(jnp.moveaxis(policy * by_action, 1, 0))
-            here = tuple(own if p == kind else x for p, x in enumerate(here))
-            new = actions[kind].at[number].set(by_action, mode="drop", unique_indices=True)
-            actions = tuple(new if p == kind else x for p, x in enumerate(actions))
-        return here, actions
 
     return _over_nodes(
         forest, layout, rounds, carry, upwards=True, on_page=up, on_straight=up_straight
     )
+
+
+def _decided(forest, layout, player, links, pointers, values):
+    """Both players' values `[C, N]` on a page of straight decisions: the actor's by its policy, the
+    other's a sum."""
+    if layout.children > LONG and layout.numbered:
+        below = [_children(layout, pointers[:, : layout.actions[player]], x) for x in values]
+        action = jnp.arange(layout.actions[player], dtype=jnp.int32)[:, None]
+        row = layout.policy_row(player, links[None, :, NUMBER], action)
+        below[player] *= take(factor_rows(forest.decisions[player]), row)
+        return [sum_actions(x) for x in below]
+    policy = factor_rows(forest.decisions[player])
+    here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
+    for k, action in enumerate(layout.action_of_child):
+        if action >= layout.actions[player]:
+            continue
+        played = take(policy, layout.policy_row(player, links[:, NUMBER], action))
+        for p in range(2):
+            below = take(values[p], pointers[:, k])
+            here[p] = here[p] + (below * played if p == player else below)
+    return here
+
+
+def _children(layout, pointers, table):
+    """Rows `[K, C, N]` of all children of a page's nodes."""
+    if layout.children > LONG:
+        return take(table, pointers.T)
+    return jnp.stack([take(table, pointers[:, k]) for k in range(layout.children)])
+
+
+def _mapped(game, forest, layout, kind, first, links, pointers, values, actions):
+    """Both players' values `[C, N]` on a page of mapped nodes of one kind, by the game's rules, and
+    the values of actions with those of the page's decisions."""
+    states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
+    below = tuple(take(table, pointers) for table in values)  # [C, K, N]
+    here = jax.vmap(functools.partial(game.known_up, actor_of(kind)))(states, below)
+    if kind != CHANCE_KIND:
+        number, by_action = links[:, NUMBER], here[kind]
+        policy = decision_rows(forest.decisions[kind].policy, number)
+        own = sum_actions(jnp.moveaxis(policy * by_action, 1, 0))
+        here = tuple(own if p == kind else x for p, x in enumerate(here))
+        new = actions[kind].at[number].set(by_action, mode="drop", unique_indices=True)
+        actions = tuple(new if p == kind else x for p, x in enumerate(actions))
+    return here, actions

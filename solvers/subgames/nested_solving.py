@@ -148,10 +148,15 @@ def resolve(
       Average policies of the subgame `[D_p, B]` by player.
 
     Raises:
-      ValueError: there is no such constraint.
+      ValueError: there is no such constraint, or it needs opt-out values that are not given.
     """
     if constraint not in CONSTRAINTS:
         raise ValueError(unknown("constraint", constraint, CONSTRAINTS))
+    if opt_out is None and constraint != "unsafe":
+        raise ValueError(
+            f"opt_out=None with constraint={constraint!r}; allowed: the counterfactual values of"
+            " the opponent's root sequences, or constraint='unsafe'"
+        )
     form, opponent = with_leaf_values(subgame, leaf_values), 1 - resolver
     safe, root_reach = form, list(reach)
     if constraint == "resolve":
