@@ -240,6 +240,59 @@ def test_prior_is_asked_at_the_beliefs_of_the_target():
     np.testing.assert_allclose(prior, legal * 0.25, rtol=1e-6)  # half for the prior, half for check
 
 
+def test_prior_is_asked_at_the_beliefs_below_a_node_of_the_same_phase():
+    """No iteration has been there: its beliefs are those above, times policies that are uniform."""
+    _, table, _ = compiled("kuhn_poker")
+
+    def evaluate(params, game, state, reach):
+        values, prior = leaf_evaluators.zero(params, game, state, reach)
+        seen = [own / jnp.sum(own) for own in reach]  # nan where nobody comes
+        return values, tuple(own * seen[p][None] for p, own in enumerate(prior))
+
+    settings = GrowingTreeCfr(evaluate, simulations=6, pace=6.0, max_path=1)
+    ranges = jnp.array([0.4, 0.2, 0.2]), jnp.array([0.3, 0.1, 0.4])
+    problem = continual_resolving.fixed_problem(table.root(), ranges, max_path=1)
+    problems = jax.tree.map(lambda x: x[None], problem)
+
+    @jax.jit
+    def after_a_phase(keys):
+        searches = growing_tree_cfr.start(table, None, problems=problems, settings=settings)
+        how = dict(settings=settings, begin=0, end=1)
+        return growing_tree_cfr.run_phases(table, None, keys, searches, **how)
+
+    forest = after_a_phase(jax.random.split(jax.random.key(0), 1)).forest
+    assert forest.count == 4  # pass, bet and pass-bet below the root
+    for player, decisions in enumerate(forest.decisions):
+        assert decisions.count == 2
+        for number in range(2):
+            legal = np.asarray(table.legal(at(forest.state, decisions.place[number]))[player])
+            own = np.asarray(ranges[player]) / ranges[player].sum()
+            np.testing.assert_allclose(decisions.prior[:, number], legal * own, rtol=1e-5)
+
+
+def test_a_state_that_no_iteration_has_seen_is_no_start():
+    """The last simulation adds a node of which nothing is known: the next search starts there, and
+    not below it, where the opponent would have no range, and 0 for opting out."""
+    _, table, _ = compiled("leduc_poker(ranks=2)")
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=1, max_path=2)
+    check = 1
+    start = table.child(table.root(), jnp.int32(check))
+    ones = tuple(jnp.ones(n) for n in table.num_rows)
+    problem = continual_resolving.fixed_problem(start, ones, max_path=2)
+    for seed in range(20):
+        search = search_of(table, None, jax.random.key(seed), problem=problem, settings=settings)
+        if search.tree.node_below(search.target, check) >= 0:
+            break
+    dealt = table.child(start, jnp.int32(check))
+    card = int(np.argmax(table.child_mask(dealt)))
+    path = jnp.array([check, card], jnp.int32)
+    after, _ = next_problem(table, search, ones, path, resolver=jnp.int32(1))
+    assert table.actor(dealt) == CHANCE
+    jax.tree.map(np.testing.assert_array_equal, after.state, dealt)
+    np.testing.assert_array_equal(after.path, [card, NO_STEP])
+    assert after.reach[0].sum() > 0
+
+
 def test_path_must_fit():
     _, table, listing = compiled("leduc_poker")
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=4, max_path=1)

@@ -325,6 +325,7 @@ def test_walks_end_with_the_last_leaf():
         ({"pace": 2.0}, "pace=2.0 must be at most simulations=1, or a search has no iteration"),
         ({"follow_share": 1.5}, "follow_share=1.5 must be from 0 to 1"),
         ({"exploration": float("nan")}, "exploration=nan must be at least 0 and finite"),
+        ({"averaging_power": float("nan")}, "averaging_power=nan must be at least 0 and finite"),
         ({"max_path": -1}, "max_path=-1 must be at least 0"),
         ({"max_nodes": 4}, "max_nodes=4 must be at least 5, the nodes of a path of max_path=4"),
         ({"children": 0.9}, "children=0.9 must be at least 1 and finite, or None: every node"),

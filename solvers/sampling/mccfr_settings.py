@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from solvers.regret import RegretMatching, RegretMatchingPlus
 
@@ -17,5 +18,7 @@ class Mccfr:
     averaging_power: float = 0.0  # iteration (or episode) t has weight t**power
 
     def __post_init__(self):
-        if not self.averaging_power >= 0:
-            raise ValueError(f"averaging_power={self.averaging_power} must be at least 0")
+        if not 0 <= self.averaging_power < math.inf:
+            raise ValueError(
+                f"averaging_power={self.averaging_power} must be at least 0 and finite"
+            )

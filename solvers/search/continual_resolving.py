@@ -7,8 +7,8 @@ A chain of searches belongs to one agent, the re-solver of all of them. It keeps
 search: its own policy, which determines its own reach in the next problem, and the opponent's
 average counterfactual values, for which the opponent may opt out of the next problem. These values
 contain the re-solver's own reach, so both are rescaled together: a product of a hundred
-probabilities would leave the range of float32. If the next state is not in the tree, the next
-search starts at its closest ancestor that is.
+probabilities would leave the range of float32. If the next state is not in the tree, or no iteration
+has seen its parent, the next search starts at the closest ancestor of which both are true.
 
 An opponent with one row in all public states, such as the detectives in Scotland Yard, either plays
 to a state or does not: its range there has no other meaning, and the gadget no effect. Then nothing
@@ -122,7 +122,9 @@ def next_problem(
         rest = jnp.where(jnp.arange(length) < length - 1 - step, jnp.roll(path, -1 - step), NO_STEP)
         above = jnp.maximum(node, 0)
         deeper = _problem_at(game, search, above, child, state, rest, played, resolver, before)
-        known = on_path & (node != LEAF)
+        # a node of the last simulations has seen no iteration: nothing is known of what is below
+        seen = search.total > search.tree.since[above]
+        known = on_path & (node != LEAF) & seen
         problem = choose(known | (step == 0), deeper, problem)
         return state, played, jnp.where(known, search.tree.node_below(above, child), LEAF), problem
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +51,10 @@ class Whole:
         for name in ("max_nodes", "num_iterations"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not 0 <= self.averaging_power < math.inf:
+            raise ValueError(
+                f"averaging_power={self.averaging_power} must be at least 0 and finite"
+            )
 
     @property
     def search(self) -> GrowingTreeCfr:

@@ -126,6 +126,8 @@ def reach_of(
 
 def _grown(game, params, forest, layout, walk, total, settings):
     """The forest after walks that ended: a leaf becomes a node."""
+    # a simulation may grow below a node of the same phase, which no iteration has seen yet
+    below_new = settings.expansions_per_phase > 1 and not layout.single_row
     leaf = jnp.minimum(walk.place, layout.nowhere - 1)
     grows = walk.place < layout.nowhere
     grows &= jax.vmap(game.actor)(at(forest.state, leaf)) != TERMINAL
@@ -135,10 +137,10 @@ def _grown(game, params, forest, layout, walk, total, settings):
             number = jnp.clip(leaf - layout.inner, 0, layout.leaves - 1)
             own = forest.known.prior[number][..., None]
             return own[:, : layout.actions[0]], own[:, : layout.actions[1]]
-        reach = _average_reach(game, forest, layout, leaf)
+        reach = _average_reach(game, forest, layout, leaf, total if below_new else None)
         return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[1])(state, reach)
 
-    forest, _ = expand(
+    grown, place = expand(
         game,
         params,
         forest,
@@ -149,7 +151,12 @@ def _grown(game, params, forest, layout, walk, total, settings):
         since=jnp.broadcast_to(total, (layout.batch,)),
         evaluate=settings.evaluate,
     )
-    return forest
+    if not below_new:
+        return grown
+    reach = _average_reach(game, forest, layout, leaf, total)
+    place = jnp.where(place < layout.inner, place, len(forest.reach[0]))  # far where none is new
+    tables = zip(grown.reach, reach, strict=True)
+    return grown.replace(reach=tuple(x.at[place].set(y, mode="drop") for x, y in tables))
 
 
 def _step(game, noise, forest, layout, walk, settings, settled):
@@ -251,11 +258,20 @@ def _selected(game, uniform, forest, layout, player, walk, state, number, row, s
     return jnp.where(uniform < share, by_cfr, by_puct)
 
 
-def _average_reach(game, forest, layout, leaf):
-    """Both players' own reaches `[B, N]` at leaves: sums since their nodes were added."""
+def _average_reach(game, forest, layout, leaf, total):
+    """Both players' own reaches `[B, N]` at leaves: sums since their nodes were added.
+
+    Nodes without an iteration since then, by `total`, the weights of all, have what `_grown` wrote
+    for them; None: there are none.
+    """
     parent = jnp.maximum(forest.links[leaf, PARENT], 0)
     child = forest.links[leaf, CHILD]
     above = tuple(table[parent] for table in forest.reach_total)
+    if total is not None:
+        seen = (forest.since[parent] < total)[:, None]
+        above = tuple(
+            jnp.where(seen, x, y[parent]) for x, y in zip(above, forest.reach, strict=True)
+        )
     state, policy = at(forest.state, parent), policies_at(game, forest, parent)
     actor = jax.vmap(game.actor)(state)
     # 1. Where rows keep their numbers: the actor's are multiplied by its policy.

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL
-from solvers.search.search_state import NO_STEP, GrowingTreeCfr, Problem
+from solvers.search.search_state import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 
 
 def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCfr) -> None:
@@ -23,8 +23,9 @@ def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCf
 
     Raises:
       ValueError: reaches have the wrong shape, are negative or not finite, or are all 0; chance
-        never deals a pair of rows that both players reach; or the path does not exist in the game,
-        ends it, or is longer than `settings.max_path`.
+        never deals a pair of rows that both players reach; the re-solver is nobody; the opponent's
+        opt-out values have the wrong shape or are not finite; or the path does not exist in the
+        game, ends it, or is longer than `settings.max_path`.
     """
     reach, rows = [np.asarray(own) for own in problem.reach], game.rows(problem.state)
     if len(reach) != len(rows):
@@ -44,7 +45,26 @@ def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCf
     mass = np.asarray(game.compatible(problem.state, 0, second))
     if not (mass * np.where(rows[0], reach[0], 0)).sum() > 0:
         raise ValueError(f"{game.name} never deals what both players' reach allows together")
+    _check_gadget(game, problem)
     _check_path(game, problem, settings)
+
+
+def _check_gadget(game, problem):
+    resolver = int(problem.resolver)
+    if resolver not in (NO_RESOLVER, 0, 1):
+        raise ValueError(
+            f"resolver={resolver} is no player of {game.name}; allowed: 0, 1, or {NO_RESOLVER} for a"
+            " search without a gadget"
+        )
+    if resolver == NO_RESOLVER:
+        return
+    opponent = 1 - resolver
+    opt_out, size = np.asarray(problem.opt_out[opponent]), game.num_rows[opponent]
+    if opt_out.shape != (size,) or not np.isfinite(opt_out).all():
+        raise ValueError(
+            f"opt_out[{opponent}]={opt_out}; allowed: {size} finite values, one for each row of"
+            f" player {opponent} of {game.name}"
+        )
 
 
 def _check_path(game, problem, settings):

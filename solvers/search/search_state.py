@@ -73,7 +73,7 @@ class GrowingTreeCfr:
         self._check_shares()
         if self.expand is not None:
             self._check_no_bounds()
-        for name in ("exploration", "virtual_loss", "belief_tolerance"):
+        for name in ("exploration", "virtual_loss", "belief_tolerance", "averaging_power"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
 
