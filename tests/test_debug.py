@@ -1,5 +1,6 @@
 """Debug mode: wrong values are told by the name of the argument, and the mode costs nothing."""
 
+import dataclasses
 import functools
 import os
 import subprocess
@@ -9,17 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 import solvers
 from jaxgames import debug
 from jaxgames.beliefs import belief_table, list_public_states
 from jaxgames.core import CHANCE
 from jaxgames.registry import make
+from nets.cvpn import CvpnEvaluator, new_cvpn
 from solvers import cfr, evaluation, fictitious_play
 from solvers.evaluation import belief_exploitability
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators, search_agent
 from solvers.search.search_state import GrowingTreeCfr
 from solvers.sequence_form import build_sequence_form
+from train import student_of_games_training
+from train.learner import LearnerSettings
 
 KUHN = build_sequence_form(make("kuhn_poker"))
 TABLE = belief_table(make("kuhn_poker"))
@@ -198,6 +203,27 @@ def test_steps_are_checked_under_transformations():
     )
     with pytest.raises(ValueError, match=message), debug.checks():
         batched(jnp.array([[0, 1, 1], [0, 0, 1]]))  # both players hold the same card
+
+
+@pytest.mark.slow
+def test_searches_that_nobody_uses_are_no_false_alarm():
+    """An empty queue is searched all the same, and so is a state where an agent thinks again."""
+    graph, params = nnx.split(new_cvpn(TABLE, seed=0, width=8, depth=1))
+    settings = student_of_games_training.StudentOfGamesSettings(
+        search=dataclasses.replace(SETTINGS, evaluate=CvpnEvaluator(graph)),
+        learner=LearnerSettings(batch_size=4, capacity=16),
+        episodes=2,
+        solves=2,
+        updates=1,
+    )
+    state = student_of_games_training.init(TABLE, params, jax.random.key(0), settings=settings)
+    leduc = belief_table(make("leduc_poker(ranks=2)"))  # nobody folds at the root, which is child 0
+    keys = jax.random.split(jax.random.key(0))
+    with debug.checks():
+        student_of_games_training.train_step(TABLE, graph, state, settings=settings)
+        mind = search_agent.init(leduc, 0, settings=SETTINGS)
+        for key in keys:
+            mind, _ = search_agent.think(leduc, None, key, mind, settings=SETTINGS)
 
 
 def test_transformed_callers_are_checked():

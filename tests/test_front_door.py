@@ -334,6 +334,8 @@ def test_agents_act(agent):
     second = agent.observe(agent.think(jax.random.key(1), second), int(action))
     assert agent.act(jax.random.key(2), second, 1)[2].sum() == pytest.approx(1)
     for call, message in (
+        (lambda: agent.act(jax.random.key(3), mind, 1), "player 0 cannot act, player 1 acts"),
+        (lambda: agent.act(jax.random.key(3), second, -1), "row=-1 does not exist here; allowed"),
         (lambda: agent.new_game(2), "player=2 must be 0 or 1"),
         (lambda: agent.play(deals=0), "deals=0 must be at least 1"),
         (lambda: agent.exploitability(seeds=0), "seeds=0 must be at least 1"),

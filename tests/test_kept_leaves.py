@@ -27,7 +27,7 @@ from solvers.search import (
 )
 from solvers.search.continual_resolving import first_problem
 from solvers.search.forest import reach_at
-from solvers.search.kept_leaves import revalued
+from solvers.search.kept_leaves import _distance, revalued
 from solvers.search.search_state import GrowingTreeCfr
 
 GLASSES = "scotland_yard(map=glasses,rounds=2)"  # rows change their numbers
@@ -237,6 +237,19 @@ def test_leaves_are_valued_where_beliefs_moved_since_they_were_valued_last():
         expected = np.where(moved[:, None], expected, kept[leaf])
         np.testing.assert_allclose(new[leaf], expected, rtol=1e-6, atol=1e-6)
     assert after.kept.valued[leaf].all()
+
+
+def test_whoever_did_not_come_before_is_far_from_all_beliefs():
+    """Values that were kept where a player never comes are 0, and do not scale."""
+    nobody, first, second = np.zeros((1, 3)), np.eye(3)[:1], np.eye(3)[1:2]
+    for belief, before, distance in (
+        (first, nobody, np.inf),
+        (nobody, first, np.inf),
+        (nobody, nobody, 0),
+        (first, first, 0),
+        (first, second, 2),
+    ):
+        assert _distance(jnp.asarray(belief), jnp.asarray(before)) == distance
 
 
 def test_with_perfect_information_leaves_are_valued_once_anyway():

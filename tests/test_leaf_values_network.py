@@ -52,5 +52,6 @@ def test_a_network_learns():
     _, again = init(5, 2, jax.random.clone(start), widths=(32, 32))
     same = learn(again, features, targets, jax.random.clone(steps))
     chex.assert_trees_all_equal(same.params, state.params)
-    with pytest.raises(ValueError, match=r"learning_rate=0\.0 must be positive"):
-        init(5, 2, jax.random.clone(start), learning_rate=0.0)
+    for name, value in (("learning_rate", 0.0), ("batch", 0)):
+        with pytest.raises(ValueError, match=f"{name}={value} must be positive"):
+            learn(again, features, targets, jax.random.clone(steps), **{name: value})

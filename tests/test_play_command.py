@@ -148,9 +148,20 @@ def test_agents_search_as_they_were_measured_by_default(folder):
     assert load_agent(folder, simulations=33).settings.simulations == 33
 
 
-def test_the_number_of_simulations_is_saved(folder, tmp_path):
-    load_agent(folder, simulations=33).save(tmp_path / "agent")
-    assert load_agent(tmp_path / "agent").settings.simulations == 33
+def test_what_an_agent_was_loaded_with_is_saved(folder, tmp_path):
+    load_agent(folder, simulations=33, trained=False).save(tmp_path / "agent")
+    again = load_agent(tmp_path / "agent")
+    assert again.settings.simulations == 33
+    assert "trained for 0 steps" in str(again)
+
+
+@pytest.mark.slow
+def test_a_person_plays_where_chance_begins_in_public(monkeypatch):
+    agent = zero_agent("goofspiel(cards=3)")
+    agent = dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, max_path=2))
+    first_legal = lambda game, state: int(np.flatnonzero(game.legal_actions(state))[0])  # noqa: E731
+    monkeypatch.setattr(play_agent, "ask", first_legal)
+    assert play_agent._play_game(play_agent._View(agent), jax.random.key(0), 0) in (-1, 0, 1)
 
 
 @pytest.mark.slow

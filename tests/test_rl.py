@@ -121,6 +121,8 @@ def test_who_has_not_acted_learns_nothing():
     """In coin toss player 0 may sell at once."""
     here, settings = environment("coin_toss"), Dqn(**SMALL, batch=1, capacity=5)
     start = dqn.init(here, jax.random.key(0), settings=settings)
+    with pytest.raises(ValueError, match=r"first_exploration=1.5 must be from 0 to 1"):
+        dqn.init(here, jax.random.key(0), settings=settings, first_exploration=1.5)
     run = functools.partial(dqn.run, here, start, settings=settings, num_rounds=1)
     after = jax.vmap(lambda key: run(key))(jax.random.split(jax.random.key(1), 16))
     moved = [

@@ -135,7 +135,11 @@ class TrainedAgent:
 
         Returns:
           The state after thinking, the action, and the policy `[A]` that it was drawn from.
+
+        Raises:
+          ValueError: it is not the agent's turn, or there is no such information state.
         """
+        search_agent.check_decision(self.table, state, int(row))
         return search_agent.act(
             self.table, self.params, key, state, jnp.int32(row), settings=self.settings
         )
@@ -360,7 +364,9 @@ def load_agent(
         raise ValueError(f"{folder} holds an agent of {config['game']}, not of {make(game)}")
     table = game_table(config["game"])
     _, params, settings = _network_and_search(config, table)
-    if trained:
+    if not trained:
+        config = config | {"steps": 0}  # as `save` writes it
+    else:
         try:
             params = cvpn.read_params(folder / NETWORK_FILE, params)
         except ValueError as error:

@@ -43,7 +43,6 @@ def init(
     key: Key[Array, ""],
     *,
     widths: tuple[int, ...] = WIDTHS,
-    learning_rate: float = 1e-3,
 ) -> tuple[nnx.GraphDef, LeafValueTraining]:
     """Makes a network and the state before the first step.
 
@@ -52,19 +51,15 @@ def init(
       num_values: K.
       key: consumed by the first parameters.
       widths: of the hidden layers.
-      learning_rate: the same one must be given to `train_steps`.
 
     Returns:
       The network's graph, which is static under `jit`, and the state.
-
-    Raises:
-      ValueError: the learning rate is not positive.
     """
-    if not learning_rate > 0:
-        raise ValueError(f"learning_rate={learning_rate} must be positive")
     network = LeafValues(num_features, num_values, widths=widths, rngs=nnx.Rngs(key))
     graph, params = nnx.split(network)
-    return graph, LeafValueTraining(params=params, optimizer=_adam(learning_rate).init(params))
+    return graph, LeafValueTraining(
+        params=params, optimizer=optax.adam(1.0).init(params)
+    )  # for any rate
 
 
 @functools.partial(jax.jit, static_argnames=("graph", "num_steps", "batch", "learning_rate"))
@@ -93,13 +88,19 @@ def train_steps(
 
     Returns:
       The state after these steps.
+
+    Raises:
+      ValueError: a number is not positive.
     """
+    for name, value in (("batch", batch), ("learning_rate", learning_rate)):
+        if not value > 0:
+            raise ValueError(f"{name}={value} must be positive")
 
     def step(state, key):
         rows = jax.random.randint(key, (batch,), 0, len(features))
         gradient = jax.grad(lambda params: huber_loss(graph, params, features[rows], targets[rows]))
         with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
-            updates, optimizer = _adam(learning_rate).update(
+            updates, optimizer = optax.adam(learning_rate).update(
                 gradient(state.params), state.optimizer, state.params
             )
         params = optax.apply_updates(state.params, updates)
@@ -123,7 +124,3 @@ def huber_loss(
       The loss.
     """
     return jnp.mean(optax.huber_loss(nnx.merge(graph, params)(features), targets))
-
-
-def _adam(learning_rate):
-    return optax.adam(learning_rate)

@@ -42,7 +42,8 @@ def new_queue(query_like: Query, capacity: int) -> Queue:
     """An empty queue.
 
     Args:
-      query_like: an unbatched query with the right shapes.
+      query_like: an unbatched query, which fills the places that are not in use: searches may be
+        made for them, too, whose results nobody reads.
       capacity: the number of places.
 
     Raises:
@@ -51,7 +52,7 @@ def new_queue(query_like: Query, capacity: int) -> Queue:
     if capacity < 1:
         raise ValueError(f"capacity={capacity} must be at least 1")
     return Queue(
-        queries=jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), query_like),
+        queries=jax.tree.map(lambda x: jnp.broadcast_to(x, (capacity, *x.shape)), query_like),
         first=jnp.int32(0),
         size=jnp.int32(0),
     )

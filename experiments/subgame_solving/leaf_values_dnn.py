@@ -170,9 +170,7 @@ class _Lesson:
         network's graph and parameters in the end."""
         config, (features, targets) = self.config, self._examples
         start, key = jax.random.split(jax.random.key(config.seed))
-        graph, state = leaf_value_regression.init(
-            features.shape[1], _STRATEGIES, start, learning_rate=config.learning_rate
-        )
+        graph, state = leaf_value_regression.init(features.shape[1], _STRATEGIES, start)
         losses, done = [], 0
         for count in config.examples:
             steps = count // config.batch - done

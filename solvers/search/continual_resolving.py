@@ -7,8 +7,8 @@ A chain of searches belongs to one agent, the re-solver of all of them. It keeps
 search: its own policy, which determines its own reach in the next problem, and the opponent's
 average counterfactual values, for which the opponent may opt out of the next problem. These values
 contain the re-solver's own reach, so both are rescaled together: a product of a hundred
-probabilities would leave the range of float32. If the next state is not in the tree, or no iteration
-has seen its parent, the next search starts at the closest ancestor of which both are true.
+probabilities would leave the range of float32. If the next state is not in the tree, or no
+iteration has seen its parent, the next search starts at the closest ancestor where both hold.
 
 An opponent with one row in all public states, such as the detectives in Scotland Yard, either plays
 to a state or does not: its range there has no other meaning, and the gadget no effect. Then nothing

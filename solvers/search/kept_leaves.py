@@ -61,9 +61,7 @@ def revalued(
         links = forest.links[place]
         exists = forest.pointers[links[:, PARENT], links[:, CHILD]] == place  # and is no node yet
         before = (_slice(x, i * chunk, chunk) for x in kept.beliefs)
-        moves = (
-            jnp.sum(jnp.abs(x - y), axis=1) for x, y in zip(beliefs(place), before, strict=True)
-        )
+        moves = (_distance(x, y) for x, y in zip(beliefs(place), before, strict=True))
         keeps = _slice(kept.valued, i * chunk, chunk) & (jnp.maximum(*moves) <= tolerance)
         moved = exists & ~keeps
         spot = jnp.where(moved, count + jnp.cumsum(moved, dtype=jnp.int32) - 1, layout.leaves)
@@ -87,3 +85,10 @@ def revalued(
     kept = jax.lax.fori_loop(0, -(-count // chunk), value, kept)
     called = jnp.zeros(layout.leaves, bool).at[listed].set(True, mode="drop")
     return forest.replace(kept=kept), called
+
+
+def _distance(belief, before):
+    """The L1 distance of beliefs; infinite where one of the two is that nobody comes, with which
+    kept values do not scale."""
+    nobody = jnp.all(belief == 0, axis=1) != jnp.all(before == 0, axis=1)
+    return jnp.where(nobody, jnp.inf, jnp.sum(jnp.abs(belief - before), axis=1))

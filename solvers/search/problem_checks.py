@@ -53,8 +53,8 @@ def _check_gadget(game, problem):
     resolver = int(problem.resolver)
     if resolver not in (NO_RESOLVER, 0, 1):
         raise ValueError(
-            f"resolver={resolver} is no player of {game.name}; allowed: 0, 1, or {NO_RESOLVER} for a"
-            " search without a gadget"
+            f"resolver={resolver} is no player of {game.name}; allowed: 0, 1, or {NO_RESOLVER} for"
+            " a search without a gadget"
         )
     if resolver == NO_RESOLVER:
         return

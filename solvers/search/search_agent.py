@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState
-from jaxgames.core import record
+from jaxgames.core import CHANCE, TERMINAL, record
 from solvers.search import (
     continual_resolving,
     expansion_phase,
@@ -123,6 +123,29 @@ def checked_observe(game: BeliefGame, state: SearchAgentState, child: int) -> Se
     return observe(game, state, jnp.int32(child))
 
 
+def check_decision(game: BeliefGame, state: SearchAgentState, row: int) -> None:
+    """Refuses, outside of `jit`, what `act` cannot play.
+
+    Args:
+      game: any belief-level game.
+      state: of one agent.
+      row: the agent's own information state.
+
+    Raises:
+      ValueError: another player acts, or nobody, or there is no such information state here.
+    """
+    actor, player = int(game.actor(state.public)), int(state.player)
+    if actor != player:
+        who = {CHANCE: "chance acts", TERMINAL: "the game is over"}.get(
+            actor, f"player {actor} acts"
+        )
+        raise ValueError(f"{game.name}: player {player} cannot act, {who}; allowed: observe")
+    allowed = np.flatnonzero(game.rows(state.public)[player])
+    if row not in allowed:
+        rows = ", ".join(map(str, allowed))
+        raise ValueError(f"{game.name}: row={row} does not exist here; allowed: {rows}")
+
+
 @functools.partial(jax.jit, static_argnames="settings")
 def think(
     game: BeliefGame,
@@ -158,7 +181,8 @@ def think(
         resolver=state.player,
         by_policies=settings.range_by_policies,
     )
-    problem, played = choose(state.searched, later, (first, first.reach))
+    # to think again makes a search that is not used: of a problem that the game has in any case
+    problem, played = choose(state.searched & ~again, later, (first, first.reach))
     search = growing_tree_cfr.search(
         game, params, key, problem=problem, settings=_without_log(settings)
     )
@@ -167,7 +191,7 @@ def think(
         path=jnp.full_like(state.path, NO_STEP),
         search=search,
         searched=jnp.bool_(True),
-        played=played,
+        played=choose(again, state.played, played),
     )
     return after, readouts.average_policy(search)
 

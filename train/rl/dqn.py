@@ -108,7 +108,12 @@ def init(
       settings: how to learn.
       rate: the learning rate.
       first_exploration: the share of the uniform policy in what is played at first.
+
+    Raises:
+      ValueError: the share, if it is a number, is not from 0 to 1.
     """
+    if isinstance(first_exploration, float | int) and not 0 <= first_exploration <= 1:
+        raise ValueError(f"first_exploration={first_exploration} must be from 0 to 1")
     actions = environment.game.num_actions
     params = networks.new_networks(environment, key, settings, num_outputs=actions)
     shape = (environment.game.num_players, settings.capacity + 1)
