@@ -108,7 +108,7 @@ def test_episodes_are_those_of_the_paper(name, potential, batch):
         learner, drawn = play(learner, number)
         expected.play_batch(*map(np.asarray, drawn))
     visits = by_state(game, bucket_uct.visits(learner))
-    means = by_state(game, bucket_uct.mean_winnings(walk, learner))
+    means = by_state(game, bucket_uct._mean(learner.table) / walk.parts)
     assert len(expected.visits) > 80
     for state, found in visits.items():
         np.testing.assert_array_equal(found, expected.visits[state], err_msg=str(state))

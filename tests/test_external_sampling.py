@@ -38,8 +38,8 @@ def test_sampled_regrets_are_the_exact_ones_on_average(name, count):
         mine[ends[player] : ends[player + 1]] = exact[ends[player] : ends[player + 1]]
 
         def sampled(key, player=player):
-            after = external_sampling.traverse(
-                tree, learner, key, player=player, settings=ExternalSampling()
+            after = external_sampling._run_traversals(
+                tree, learner, key, player, player + 1, ExternalSampling()
             )
             return after.regret - table
 

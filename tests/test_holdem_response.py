@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_local_best_response import SMALL, always, any_policy
+from test_local_best_response import SMALL, any_policy
 
 from jaxgames import make, random_playouts
 from jaxgames.core import CHANCE, TERMINAL
-from jaxgames.holdem.rules import CALL, FOLD, NOTHING
+from jaxgames.holdem.rules import CALL, NOTHING
 from solvers.approximate_best_response import holdem_opponents
 from solvers.approximate_best_response import local_best_response as lbr
 from solvers.approximate_best_response.exact_chump_responses import Chump
@@ -175,11 +175,3 @@ def test_bad_input():
         holdem_opponents.build_chump_game(drawn, CALLS, responder=0)
     with pytest.raises(ValueError, match="one entry for each of 3 actions"):
         holdem_opponents.build_chump_game(POKER, Chump((1.0, 1.0)), responder=0)
-    state = POKER.init()
-    for card in (2, 5):
-        state = STEP(state, np.int32(card))
-    calls = functools.partial(always, CALL, POKER)
-    reach, settings = jnp.ones(6), lbr.LocalBestResponse(POKER)
-    np.testing.assert_array_equal(lbr.checked_reach(settings, calls, state, reach, CALL), reach)
-    with pytest.raises(ValueError, match="probability 0 to action 0 with every hand"):
-        lbr.checked_reach(settings, calls, state, reach, FOLD)

@@ -46,6 +46,12 @@ def policies_by_card():
     return tuple(policies)
 
 
+def others_reach(source, tree, policies):
+    """The reach of chance and of the other players at every information state."""
+    _, state, weight = posterior._weights(source, tree, policies)
+    return np.bincount(state, weight, tree.num_states)
+
+
 @pytest.mark.parametrize("name", [KUHN, SMALL])
 def test_posteriors_are_bayes(name):
     source, _, tree = compiled(name)
@@ -62,7 +68,7 @@ def test_posteriors_are_bayes(name):
         assert actual.keys() == expected.keys()
         np.testing.assert_allclose([actual[h] for h in expected], [*expected.values()], atol=1e-6)
     assert len(beliefs) == tree.num_states
-    assert never == (posterior.others_reach(source, tree, policies) == 0).sum()
+    assert never == (others_reach(source, tree, policies) == 0).sum()
 
 
 def test_places_are_drawn_from_the_posterior():
@@ -76,7 +82,7 @@ def test_places_are_drawn_from_the_posterior():
         node = tree.at(belief.worlds.place[belief.worlds.first[state]])
         return jax.vmap(lambda number: belief.sample((), None, node, number))(noise)
 
-    for state in np.flatnonzero(posterior.others_reach(source, tree, policies))[::5]:
+    for state in np.flatnonzero(others_reach(source, tree, policies))[::5]:
         history = np.asarray(tree.history)[np.asarray(drawn(jnp.int32(state)))]
         expected = posterior.history_probabilities(source, tree, policies, int(state))
         shares = [np.mean(history == each) for each in expected]
@@ -104,7 +110,7 @@ def test_search_alone_finds_the_best_response_in_kuhn():
 
 
 def test_search_without_bayes_does_not():
-    policies, belief = policies_by_card(), posterior.chance_posterior(compiled(KUHN)[2])
+    policies, belief = policies_by_card(), posterior.Posterior(worlds=compiled(KUHN)[2].worlds)
     assert shares_of_the_best(KUHN, policies, SETTINGS, belief=belief) < 0.5
 
 
@@ -124,7 +130,7 @@ def test_search_alone_comes_near_the_best_response_in_leduc():
     policies, settings = solved("leduc_poker", 10), IsmctsBr(simulations=20_000, scale=13.0)
     share = shares_of_the_best("leduc_poker", policies, settings)
     assert 0.85 < share < 1 + 1e-5
-    belief = posterior.chance_posterior(compiled("leduc_poker")[2])
+    belief = posterior.Posterior(worlds=compiled("leduc_poker")[2].worlds)
     assert shares_of_the_best("leduc_poker", policies, settings, belief=belief) < 0.7
 
 

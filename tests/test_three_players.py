@@ -311,7 +311,7 @@ def test_means_and_policies_of_three():
     words = np.zeros((walk.num_states + 1, walk.num_actions, 3), np.int32)
     words[0] = [[2, -9, 0], [4, 5, -1], [0, 0, 0]]
     learner = bucket_uct.init(walk).replace(table=jnp.asarray(words))
-    means = np.asarray(bucket_uct.mean_winnings(walk, learner))
+    means = np.asarray(bucket_uct._mean(learner.table) / walk.parts)
     np.testing.assert_array_equal(means[0], [-9 / 4, (5 - 2**16) / 8, 0])
     for read in (bucket_uct.average_policy, bucket_uct.greedy_policy):
         policy = np.asarray(read(walk, learner))

@@ -209,37 +209,6 @@ def _ratio(part, whole):
     return jnp.where(whole > 0, safe_divide(part, whole), 0)
 
 
-def checked_reach(
-    settings: LocalBestResponse,
-    policy: HandPolicy,
-    state: PokerState,
-    reach: Float[Array, " N"],
-    action: int,
-) -> Float[Array, " N"]:
-    """Updates the opponent's reach with every hand after it acted, from Python.
-
-    Args:
-      settings: the game.
-      policy: the opponent's policy.
-      state: the state in which it acted.
-      reach: its reach before.
-      action: its action.
-
-    Returns:
-      Its reach after the action, scaled to a maximum of 1.
-
-    Raises:
-      ValueError: the policy gives the action probability 0 with every hand that has reach.
-    """
-    after = reach * probabilities(settings.game, policy, state)[:, action]
-    if not jnp.any(after > 0):
-        raise ValueError(
-            f"{settings.game}: the opponent gives probability 0 to action {action} with every hand"
-            " that it may hold, so its range after the action is undefined"
-        )
-    return after / jnp.max(after)
-
-
 def play(
     settings: LocalBestResponse,
     policy: HandPolicy,

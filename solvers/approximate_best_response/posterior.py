@@ -66,34 +66,6 @@ def posterior(
     )
 
 
-def chance_posterior(tree: DecisionTree) -> Posterior:
-    """Returns beliefs by the reach of chance alone, as in plain information-set MCTS.
-
-    Searches with these beliefs do not converge to a best response.
-    """
-    return Posterior(worlds=tree.worlds)
-
-
-def others_reach(
-    source: GameTree, tree: DecisionTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]
-) -> Float[np.ndarray, " N"]:
-    """Computes the reach of chance and of the other players at every information state.
-
-    Args:
-      source: the game tree.
-      tree: the compiled game.
-      policies: one policy `[D_p, A]` for every player p.
-
-    Returns:
-      The reach of each of the N information states, player 0's first.
-
-    Raises:
-      ValueError: `policies` are not policies of this game.
-    """
-    _, state, weight = _weights(source, tree, policies)
-    return np.bincount(state, weight, tree.num_states)
-
-
 def history_probabilities(
     source: GameTree,
     tree: DecisionTree,

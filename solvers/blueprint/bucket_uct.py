@@ -76,11 +76,6 @@ def visits(learner: BucketUctLearner) -> Int[Array, "rows A"]:
     return learner.table[..., _VISITS]
 
 
-def mean_winnings(walk: BettingWalk, learner: BucketUctLearner) -> Float[Array, "rows A"]:
-    """What the actor won on average after each action `[N + 1, A]`, in chips; 0 without visits."""
-    return _mean(learner.table) / walk.parts
-
-
 def _mean(words):
     """Means `[...]` of winnings in parts of a chip, from the words of actions `[..., 3]`."""
     count, low, high = (words[..., word].astype(jnp.float32) for word in (_VISITS, _LOW, _HIGH))

@@ -257,14 +257,6 @@ class SolutionNode:
         """
         return float(self._hand_probabilities(self.player) @ self.ev)
 
-    def mean_equity(self) -> float:
-        """The mean of `equity` over the player's range.
-
-        Raises:
-          ValueError: as `mean_ev` and `equity`.
-        """
-        return float(self._hand_probabilities(self.player) @ self.equity)
-
     def _in_chips(self, values):
         """Counterfactual values of the player's hands, as expected chips from the pot."""
         tree = self.solution.tree

@@ -120,30 +120,6 @@ def run(
     return learner.replace(step=learner.step + num_iterations)
 
 
-def traverse(
-    tree: DecisionTree,
-    learner: ExternalSamplingLearner,
-    key: Key[Array, ""],
-    *,
-    player: int,
-    settings: ExternalSampling,
-) -> ExternalSamplingLearner:
-    """Runs one traversal, for tests and for other schedules.
-
-    Args:
-      tree: the compiled game.
-      learner: the learner so far.
-      key: the key of the whole run.
-      player: the traverser.
-      settings: how to learn.
-
-    Returns:
-      The learner after the traversal, its `step` unchanged.
-    """
-    first = learner.step * tree.num_players + player
-    return _run_traversals(tree, learner, key, first, first + 1, settings)
-
-
 def _run_traversals(tree, learner, key, first, last, settings):
     """The learner after the traversals with numbers from `first` to `last - 1`."""
     walk = begin_walk(tree, learner, key, first)

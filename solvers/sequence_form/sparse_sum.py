@@ -177,12 +177,6 @@ def materialize(values: Array, opaque_one: Int[Array, "..."]) -> Array:
     return values / opaque_one.astype(values.dtype)
 
 
-def num_gathers(plan: SparseSum) -> int:
-    """How many elements one call reads through an index, padding included: its work."""
-    blocks = [block for stage in plan.stages for block in stage]
-    return sum(column.size for block in blocks for column in jax.tree.leaves(block.columns))
-
-
 def _concatenate(parts, *, padding=False):
     """The parts in a row, with `padding` followed by a zero that padding reads."""
     if padding:
