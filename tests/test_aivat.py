@@ -9,6 +9,7 @@ from jaxgames import enumerate_game, make
 from jaxgames.core import TERMINAL
 from solvers import cfr
 from solvers.evaluation import aivat
+from solvers.evaluation.history_values import history_values
 from solvers.sequence_form import build_sequence_form
 
 GAMES = (
@@ -44,7 +45,7 @@ def test_unbiased_whatever_the_values_and_whoever_is_known(name):
     tree = explicit(name)
     policies = random_policies(tree, 0)
     values = np.random.default_rng(1).normal(size=tree.returns.shape)
-    expected = aivat.history_values(tree, policies)[0]
+    expected = history_values(tree, policies)[0]
     for known in np.ndindex(*(2,) * tree.num_players):
         given = [policy if k else None for policy, k in zip(policies, known, strict=True)]
         estimate = aivat.estimates(tree, values, given)
@@ -58,7 +59,7 @@ def test_unbiased_whatever_the_values_and_whoever_is_known(name):
             for mine, theirs, k in zip(policies, random_policies(tree, 2), known, strict=True)
         ]
         mean, _ = aivat.moments(tree, others, estimate[:, 0])
-        assert mean == pytest.approx(aivat.history_values(tree, others)[0, 0], abs=1e-10)
+        assert mean == pytest.approx(history_values(tree, others)[0, 0], abs=1e-10)
 
 
 def test_nothing_known_and_no_values_is_the_payoff():
@@ -71,7 +72,7 @@ def test_nothing_known_and_no_values_is_the_payoff():
 def test_all_known_and_true_values_leave_no_luck():
     tree = explicit("leduc_poker(ranks=2,max_raises=1)")
     policies = random_policies(tree, 0)
-    estimate = aivat.estimates(tree, aivat.history_values(tree, policies), policies)
+    estimate = aivat.estimates(tree, history_values(tree, policies), policies)
     mean, deviation = aivat.moments(tree, policies, estimate[:, 0])
     assert deviation < 1e-9
     raw_mean, raw = aivat.moments(tree, policies, tree.returns[:, 0])
@@ -88,7 +89,7 @@ def test_deviations_in_leduc_are_as_published():
     policies = [p / p.sum(axis=1, keepdims=True) for p in policies]
     _, raw = aivat.moments(tree, policies, tree.returns[:, 0])
     assert raw == pytest.approx(3.513, abs=0.05)
-    values = aivat.history_values(tree, policies)
+    values = history_values(tree, policies)
     estimate = aivat.estimates(tree, values, (policies[0], None))[:, 0]
     assert aivat.moments(tree, policies, estimate)[1] < 0.05
     chance = aivat.estimates(tree, values, (None, None))[:, 0]

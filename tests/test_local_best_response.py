@@ -19,7 +19,7 @@ from jaxgames.holdem.rules import CALL, FOLD, NOTHING
 from solvers.approximate_best_response import local_best_response as lbr
 from solvers.approximate_best_response.local_best_response import LocalBestResponse
 from solvers.approximate_best_response.showdown_chances import showdown_chances
-from solvers.evaluation import aivat
+from solvers.evaluation.history_values import history_values
 from solvers.sampling.episodes import mix_bits
 
 SMALL = dataclasses.replace(LEDUC, max_raises=(1, 1))
@@ -94,7 +94,7 @@ def by_the_rule(name, policy, player):
     theirs = table_of(name, policy, 1 - player)
     reach = tree.chance_reach() * reach_of(tree, theirs, 1 - player)
     checks = [np.eye(tree.num_actions)[np.full(count, CALL)] for count in tree.num_decisions]
-    value = aivat.history_values(tree, checks)[:, player]
+    value = history_values(tree, checks)[:, player]
     # the value of an action if both players only check and call afterwards
     worth = value.copy()
     facing = np.flatnonzero(tree.actor == 1 - player)
@@ -164,7 +164,7 @@ def test_it_is_a_best_response_to_always_call(name):
             _, mine, _ = by_the_rule(name, policy, player)
             theirs = table_of(name, policy, 1 - player)
             both = (mine, theirs) if player == 0 else (theirs, mine)
-            value = aivat.history_values(tree, both)[0, player]
+            value = history_values(tree, both)[0, player]
             best = best_value(tree, theirs, player)
             assert value <= best + 1e-9
             assert (value == pytest.approx(best, abs=1e-9)) == exact
@@ -199,7 +199,7 @@ def test_duplicate_deals_keep_the_mean_and_cut_the_variance():
         _, mine, _ = by_the_rule("limit", any_policy, player)
         theirs = table_of("limit", any_policy, 1 - player)
         both = (mine, theirs) if player == 0 else (theirs, mine)
-        value = aivat.history_values(tree, both)[0, player]
+        value = history_values(tree, both)[0, player]
         error = float(won[:, player].std()) / len(won) ** 0.5
         assert won[:, player].mean() == pytest.approx(value, abs=4 * error)
     independent = won.var(axis=0).sum() / 4

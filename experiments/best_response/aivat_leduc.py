@@ -24,6 +24,7 @@ from jaxgames.holdem.rules import FOLD
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.evaluation import aivat
+from solvers.evaluation.history_values import history_values, reach
 from solvers.sequence_form import build_sequence_form
 
 OPPONENTS = ("itself", "call or raise")
@@ -87,7 +88,7 @@ def _cells(config: Config) -> Iterator[Cell]:
     state = cfr.init(game)
     state = cfr.run(game, state, solver=cfr.cfr_plus(), num_iterations=config.iterations)
     equilibrium = [_normalised(policy) for policy in cfr.average_policy(game, state)]
-    values = aivat.history_values(tree, equilibrium)
+    values = history_values(tree, equilibrium)
     random = [
         _normalised(tree.legal_actions(p) * (np.arange(tree.num_actions) != FOLD)) for p in range(2)
     ]
@@ -138,8 +139,7 @@ class _Match:
     @functools.cached_property
     def chances(self) -> np.ndarray:
         """The probabilities of the histories that end a hand; 0 for all others."""
-        reach = aivat.reach(self.tree, self.policies)
-        return np.where(self.tree.actor == TERMINAL, reach, 0)
+        return np.where(self.tree.actor == TERMINAL, reach(self.tree, self.policies), 0)
 
     def ends(self, hands: int, seed: int) -> np.ndarray:
         """The histories that `hands` random hands end with."""

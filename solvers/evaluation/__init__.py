@@ -1,7 +1,8 @@
 """Exact measures of policies: expected values, best responses, NashConv and exploitability.
 
 `expected_values`, `best_response` and `exploitability` work on a sequence form;
-`belief_exploitability` measures policies on the public states of a belief-level game.
+`belief_exploitability` measures policies on the public states of a belief-level game;
+`history_values` and `aivat` work on an explicit tree.
 """
 
 from solvers.evaluation.best_response import (

@@ -15,9 +15,10 @@ game is then looked up, and means and variances of estimates are sums.
     >>> import jaxgames
     >>> from solvers import solve
     >>> from solvers.evaluation import aivat
+    >>> from solvers.evaluation.history_values import history_values
     >>> tree = jaxgames.enumerate_game(jaxgames.make("kuhn_poker"))
     >>> policies = solve(tree, num_iterations=100).policy
-    >>> values = aivat.history_values(tree, policies)  # for example, of self-play
+    >>> values = history_values(tree, policies)  # for example, of self-play
     >>> estimates = aivat.estimates(tree, values, (policies[0], None))  # player 0's policy is known
     >>> estimates.shape  # by the history in which a game ended, and player
     (58, 2)
@@ -28,12 +29,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from jaxgames.core import CHANCE, TERMINAL
-from jaxgames.game_tree import GameTree, check_policies, levels
-
-PlayerPolicy = Float[np.ndarray, "_ _"] | Float[Array, "_ _"]
+from jaxgames.game_tree import GameTree, levels
+from solvers.evaluation.history_values import PlayerPolicy, reach
 
 
 def estimates(
@@ -81,23 +81,6 @@ def estimates(
     return np.where(ends[:, None], payoff[member] - luck, np.nan)
 
 
-def history_values(tree: GameTree, policies: Sequence[PlayerPolicy]) -> Float[np.ndarray, "H P"]:
-    """Expected payoffs of all players from every history on, when all follow their policies.
-
-    Args:
-      tree: the game with H histories.
-      policies: probabilities `[D_p, A]` by player.
-
-    Raises:
-      ValueError: the policies do not fit the game.
-    """
-    probability = _move_probabilities(tree, policies)
-    values = tree.returns.copy()
-    for rows in reversed(list(levels(tree.parent))):
-        np.add.at(values, tree.parent[rows], probability[rows][:, None] * values[rows])
-    return values
-
-
 def moments(
     tree: GameTree, policies: Sequence[PlayerPolicy], estimate: Float[np.ndarray, " H"]
 ) -> tuple[float, float]:
@@ -121,38 +104,6 @@ def moments(
         )
     mean = float(probability[ends] @ estimate[ends])
     return mean, float(np.sqrt(probability[ends] @ (estimate[ends] - mean) ** 2))
-
-
-def _move_probabilities(tree, policies):
-    """The probability of the move that leads to each history; 1 for moves of unknown players."""
-    legal = map(tree.legal_actions, range(tree.num_players))
-    uniform = [rows / rows.sum(axis=1, keepdims=True) for rows in legal]
-    given = [None if policy is None else np.asarray(policy, np.float64) for policy in policies]
-    check_policies(tree, [u if p is None else p for p, u in zip(given, uniform, strict=False)])
-    probability = tree.chance_prob.copy()
-    for player, table in enumerate(given):
-        if table is None:
-            continue
-        rows = np.flatnonzero(tree.actor[tree.parent[1:]] == player) + 1
-        state = tree.information_state[tree.parent[rows], player]
-        probability[rows] = table[state, tree.parent_action[rows]]
-    return probability
-
-
-def reach(tree: GameTree, policies: Sequence[PlayerPolicy | None]) -> Float[np.ndarray, " H"]:
-    """Reach of every history by chance and the known players.
-
-    Args:
-      tree: the game with H histories.
-      policies: probabilities `[D_p, A]` by player, None where they are not known.
-
-    Raises:
-      ValueError: the policies do not fit the game.
-    """
-    product = _move_probabilities(tree, policies)
-    for rows in levels(tree.parent):
-        product[rows] *= product[tree.parent[rows]]
-    return product
 
 
 def _classes(tree, unknown):
