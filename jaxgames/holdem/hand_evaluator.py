@@ -62,9 +62,31 @@ def category(strength: Int[Array | np.ndarray, "..."]) -> Int[Array | np.ndarray
     return strength >> 26
 
 
+def in_full_deck(cards: Int[Array, "..."], suits: int) -> Int[Array, "..."]:
+    """The numbers of these cards in a deck of four suits.
+
+    Args:
+      cards: each numbered as its rank times `suits`, plus its suit.
+      suits: suits of their deck, at most 4.
+    """
+    return cards // suits * 4 + cards % suits
+
+
 def suit_sets(cards: Int[Array, "... n"]) -> UInt32[Array, "4 ..."]:
     """The set of ranks that cards hold in each suit, as bits; sets are united by `|`."""
     return jnp.stack(_sets(cards))
+
+
+def dealt_suit_sets(cards: Int[Array, " n"], suits: int) -> UInt32[Array, "4"]:
+    """The set of ranks in each suit, as in `suit_sets`, of the cards that are dealt.
+
+    Args:
+      cards: numbered as in `in_full_deck`; -1 for those that are not dealt yet.
+      suits: suits of their deck, at most 4.
+    """
+    each = [suit_sets(in_full_deck(card, suits)[None]) for card in cards]
+    each = [jnp.where(d, sets, jnp.uint32(0)) for d, sets in zip(cards >= 0, each, strict=True)]
+    return functools.reduce(jnp.bitwise_or, each, jnp.zeros(4, jnp.uint32))
 
 
 def strength_of_sets(sets: UInt32[Array, "4 ..."], *, num_cards: int) -> Int[Array, "..."]:

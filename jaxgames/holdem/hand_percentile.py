@@ -15,13 +15,16 @@ of: three tables of 13 x 13 entries instead of 1,326 hands.
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxgames.holdem.hand_evaluator import flush_strength, rank_counts, strength_by_ranks, suit_sets
+from jaxgames.holdem.hand_evaluator import (
+    dealt_suit_sets,
+    flush_strength,
+    rank_counts,
+    strength_by_ranks,
+)
 
 _RANKS = 13
 
@@ -56,7 +59,7 @@ def hand_percentile(
             f" {_RANKS} ranks and 4 suits"
         )
     dealt = board >= 0
-    mine, table = _sets(hole, hole >= 0, suits), _sets(board, dealt, suits)
+    mine, table = dealt_suit_sets(hole, suits), dealt_suit_sets(board, suits)
     spare = jnp.maximum(size + jnp.sum(dealt, dtype=jnp.int32) - 5, 0)
     own = strength_by_ranks(*rank_counts(mine | table), spare)
     own = jnp.maximum(own, jnp.max(flush_strength(mine | table)))
@@ -98,13 +101,6 @@ def _opponent_hands(table, unseen, left, bits, size):
         (suited[:, None] * others[None, :], flush_strength(shown | first)),
         (_pairs(suited), flush_strength(shown | first | second)),
     ]
-
-
-def _sets(cards, dealt, suits):
-    """The set of ranks in each suit, `[4]`, of the cards that are dealt."""
-    each = [suit_sets((card // suits * 4 + card % suits)[None]) for card in cards]
-    each = [jnp.where(d, sets, jnp.uint32(0)) for d, sets in zip(dealt, each, strict=True)]
-    return functools.reduce(jnp.bitwise_or, each, jnp.zeros(4, jnp.uint32))
 
 
 def _with_card(counts, card):

@@ -29,7 +29,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, no_legal, record
 from jaxgames.holdem.cards import RANKS, SUITS
-from jaxgames.holdem.hand_evaluator import strength
+from jaxgames.holdem.hand_evaluator import in_full_deck, strength
 from jaxgames.holdem.poker_parameters import MAX_STACK, UNLIMITED, check_parameters
 from jaxgames.registry import register
 
@@ -292,7 +292,7 @@ class Poker(Game):
         """The chips that every player wins from all pots, less the chips that it has spent."""
         shared = jnp.broadcast_to(state.board, (self.players, len(state.board)))
         cards = jnp.maximum(jnp.concatenate([state.hole, shared], axis=1), 0)
-        hands = strength(cards // self.suits * 4 + cards % self.suits)
+        hands = strength(in_full_deck(cards, self.suits))
         hands = jnp.where(state.folded, NOTHING, hands)
         # one pot for each level of chips: players who paid up to the level may win it
         won, below = jnp.zeros(self.players, float), jnp.int32(0)

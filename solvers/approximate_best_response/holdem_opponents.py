@@ -28,9 +28,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from jaxgames.core import CHANCE, TERMINAL, record
-from jaxgames.holdem.hand_evaluator import suit_sets
+from jaxgames.holdem.hand_evaluator import dealt_suit_sets, in_full_deck, suit_sets
 from jaxgames.holdem.hand_percentile import hand_percentile
-from jaxgames.holdem.rules import NOTHING, Poker, PokerState
+from jaxgames.holdem.rules import Poker, PokerState
 from solvers.approximate_best_response.exact_chump_responses import (
     Chump,
     in_proportion,
@@ -183,8 +183,8 @@ class StrengthPoker(Poker):
         hole, board = jnp.maximum(state.hole[player], 0), state.board
         share = hand_percentile(hole, board, ranks=self.ranks, suits=self.suits)
         ranks, suits = hole // self.suits, hole % self.suits
-        own = _sets(self, hole)
-        held = own | _board_sets(self, board)
+        own = suit_sets(in_full_deck(hole, self.suits))
+        held = own | dealt_suit_sets(board, self.suits)
         flush = jnp.max(jnp.where(own > 0, jax.lax.population_count(held), 0)).astype(jnp.float32)
         some = held[0] | held[1] | held[2] | held[3]
         low = (some << 1) | (some >> 12)  # the ace is also below the two
@@ -326,15 +326,3 @@ def _unseen_card(game, seen, noise):
     number = jnp.minimum(noise.astype(jnp.int32), count - 1)
     chosen = ~jnp.any(same, axis=1) & (place == number)
     return jnp.sum(jnp.where(chosen, cards, 0), dtype=jnp.int32), noise - number.astype(noise.dtype)
-
-
-def _sets(game, cards):
-    """The suit sets of cards."""
-    return suit_sets(cards // game.suits * 4 + cards % game.suits)
-
-
-def _board_sets(game, board):
-    """The suit sets of the cards of the board that are dealt."""
-    each = jax.vmap(lambda card: _sets(game, card[None]))(jnp.maximum(board, 0))
-    each = jnp.where((board != NOTHING)[:, None], each, 0)
-    return jax.lax.reduce(each, jnp.uint32(0), jax.lax.bitwise_or, (0,))

@@ -14,6 +14,7 @@ from jaxtyping import Array, Int, Key
 from jaxgames.core import record
 from jaxgames.holdem.hand_evaluator import (
     flush_strength,
+    in_full_deck,
     rank_counts,
     strength_by_ranks,
     strength_of_sets,
@@ -100,7 +101,7 @@ def _won(game, hand, hands, boards, rounds):
     num_cards = game.hole + sum(game.board)
 
     def sets(cards):
-        return suit_sets(cards // game.suits * 4 + cards % game.suits)
+        return suit_sets(in_full_deck(cards, game.suits))
 
     held, mine = sets(hands), sets(hand)
 
