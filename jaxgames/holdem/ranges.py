@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.holdem.cards import NUM_CARDS, RANKS, SUITS, parse_cards
 
@@ -27,16 +27,21 @@ _TWO_CARDS = re.compile(f"([{RANKS}][{SUITS}]){{2}}", re.IGNORECASE)
 _CLASS = re.compile(f"([{RANKS}])([{RANKS}])([so]?)", re.IGNORECASE)
 
 
+def ordered_hand_number(
+    low: int | Int[np.ndarray | Array, "..."], high: int | Int[np.ndarray | Array, "..."]
+) -> int | Int[np.ndarray | Array, "..."]:
+    """The numbers of hands by their lower and their higher cards."""
+    return high * (high - 1) // 2 + low
+
+
 def hand_number(low: int, high: int) -> int:
     """The number of the hand of two different cards, which may be in any order."""
-    low, high = sorted((low, high))
-    return high * (high - 1) // 2 + low
+    return ordered_hand_number(*sorted((low, high)))
 
 
 def hand_numbers(hands: Int[np.ndarray, "n 2"]) -> Int[np.ndarray, " n"]:
     """The numbers of hands `[n, 2]`, whose cards may be in any order."""
-    high, low = hands.max(axis=1), hands.min(axis=1)
-    return high * (high - 1) // 2 + low
+    return ordered_hand_number(hands.min(axis=1), hands.max(axis=1))
 
 
 def whole_range(

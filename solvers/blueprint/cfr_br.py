@@ -39,7 +39,7 @@ from solvers.blueprint.board_sampled_cfr import (
 )
 from solvers.blueprint.bucket_game import BucketGame, Tables
 from solvers.blueprint.bucket_rows import meet, sum_by_bucket, sums_and_values
-from solvers.blueprint.deals import Deal, hand_numbers
+from solvers.blueprint.deals import Deal, numbers_of_deal
 from solvers.blueprint.rounds_played import (
     matched_columns,
     played_in_round,
@@ -164,7 +164,7 @@ def _iterated(state, deal, axes, game, minimizer):
         )
     old = state.blueprint
     regret, average, trunk = ([*map(list, x)] for x in (old.regret, old.average, state.trunk))
-    classes = jnp.asarray(class_numbers(), jnp.int32)[hand_numbers(deal)]
+    classes = jnp.asarray(class_numbers(), jnp.int32)[numbers_of_deal(deal)]
     for player in range(2):
         half = _Half(
             deal=deal,

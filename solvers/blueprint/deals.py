@@ -20,7 +20,7 @@ from jaxgames.core import record
 from jaxgames.holdem.card_abstraction import BucketTables, buckets_of_deal
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.equity import hand_strengths
-from jaxgames.holdem.ranges import HANDS, NUM_HANDS
+from jaxgames.holdem.ranges import HANDS, NUM_HANDS, ordered_hand_number
 from solvers.device_batches import DATA
 
 
@@ -135,7 +135,6 @@ def _grouped(bucket):
     return group, number[-1] + 1
 
 
-def hand_numbers(deal: Deal) -> Int[Array, " H"]:
+def numbers_of_deal(deal: Deal) -> Int[Array, " H"]:
     """The numbers of a deal's hands among all 1,326 (`jaxgames.holdem.ranges`)."""
-    low, high = deal.cards[:, 0], deal.cards[:, 1]
-    return high * (high - 1) // 2 + low
+    return ordered_hand_number(deal.cards[:, 0], deal.cards[:, 1])

@@ -15,6 +15,7 @@ from jaxgames.core import record
 from jaxgames.holdem.card_abstraction import BucketTables, buckets_of_hands
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.hand_evaluator import strength
+from jaxgames.holdem.ranges import ordered_hand_number
 from solvers.sampling.episodes import uniform_numbers
 
 
@@ -41,8 +42,7 @@ def deal_hands(
     num_cards = tables.num_cards[-1] + num_hole
     cards = written(draw_cards(uniform_numbers(key, (num_cards, num_deals))))
     hole, board = cards[:num_hole].reshape(num_players, 2, num_deals), cards[num_hole:]
-    low, high = jnp.min(hole, axis=1), jnp.max(hole, axis=1)
-    hands = written(high * (high - 1) // 2 + low)
+    hands = written(ordered_hand_number(jnp.min(hole, axis=1), jnp.max(hole, axis=1)))
     bucket = jax.vmap(buckets_of_hands, (None, 1, 1), 2)(tables, board, hands)
     strengths = [strength(jnp.concatenate([own, board]).T) for own in hole]
     return written(DealtHands(bucket=bucket, strength=jnp.stack(strengths)))

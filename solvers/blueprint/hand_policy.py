@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from jaxgames.core import CHANCE, record
 from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from jaxgames.holdem.card_abstraction import BucketTables, buckets_of_deal, buckets_of_hands
+from jaxgames.holdem.ranges import ordered_hand_number
 from jaxgames.holdem.rules import CALL, FOLD, Poker, PokerState
 from solvers.blueprint.blueprint import Blueprint, read_blueprint
 from solvers.blueprint.bucket_game import BucketGame, Tables
@@ -45,8 +46,7 @@ class BlueprintByHand:
 
     def of_hand(self, state: PokerState, hand: Int[Array, "2"]) -> Float[Array, " A"]:
         """The probabilities of the actions with one hand."""
-        low, high = jnp.min(hand), jnp.max(hand)
-        number = high * (high - 1) // 2 + low
+        number = ordered_hand_number(jnp.min(hand), jnp.max(hand))
         bucket = buckets_of_hands(self.buckets, state.board, number[None])[state.round, 0]
         return self.rows[self.first_row[self.decision(state)] + bucket]
 

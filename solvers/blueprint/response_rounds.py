@@ -18,7 +18,7 @@ from jaxgames.holdem.ranges import NUM_HANDS
 from solvers.blueprint.betting_rounds import END, FOLDED, NODE, Family
 from solvers.blueprint.blueprint import Blueprint
 from solvers.blueprint.bucket_game import in_chunks
-from solvers.blueprint.deals import hand_numbers, make_deal
+from solvers.blueprint.deals import make_deal, numbers_of_deal
 from solvers.blueprint.rounds_played import of_groups, played_in_round, reaches_at_rounds
 from solvers.blueprint.showdowns import folds, showdowns
 
@@ -68,7 +68,7 @@ def values_at_rounds(
     street = buckets.num_cards.index(len(board))
     left = NUM_CARDS - len(board)
     deal, _ = make_deal(buckets, board, groups=left * (left - 1) // 2)
-    hands = hand_numbers(deal)
+    hands = numbers_of_deal(deal)
     read = lambda _, table: list(table)  # noqa: E731
     reaches = reaches_at_rounds(game, blueprint.policy, deal, read=read)[street]
     # values of ends are summed over all ways to deal the rest; those of folds are the same in each

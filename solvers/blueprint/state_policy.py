@@ -24,6 +24,7 @@ from jaxgames.holdem.card_abstraction import (
     buckets_of_deal,
     buckets_of_hands,
 )
+from jaxgames.holdem.ranges import ordered_hand_number
 from jaxgames.holdem.rules import Poker, PokerState
 from jaxgames.registry import make
 from solvers.blueprint.betting_walk import BettingWalk, follow, places_of_actions, walk_of_graph
@@ -58,8 +59,7 @@ class PolicyByState:
 
     def of_hand(self, state: PokerState, hand: Int[Array, "2"]) -> Float[Array, "3"]:
         """The probabilities of the actions with one hand."""
-        low, high = jnp.min(hand), jnp.max(hand)
-        number = high * (high - 1) // 2 + low
+        number = ordered_hand_number(jnp.min(hand), jnp.max(hand))
         bucket = buckets_of_hands(self.buckets, state.board, number[None])[state.round]
         return self._with_buckets(state, bucket)[0]
 
