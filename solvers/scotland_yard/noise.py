@@ -9,15 +9,14 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Integer, UInt
 
+from solvers.sampling.episodes import mix_bits
+
 _STEP = 0x9E3779B9  # 2^32 divided by the golden ratio
 
 
 def bits(seed: UInt[Array, "..."], number: Integer[Array, "..."] | int) -> UInt[Array, "..."]:
     """32 random bits, another draw for each number; `seed` and `number` are broadcast."""
-    x = seed + jnp.asarray(number).astype(jnp.uint32) * jnp.uint32(_STEP)
-    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
-    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
-    return x ^ (x >> 16)
+    return mix_bits(seed + jnp.asarray(number).astype(jnp.uint32) * jnp.uint32(_STEP))
 
 
 def uniform(word: UInt[Array, "..."]) -> Float[Array, "..."]:
