@@ -12,6 +12,7 @@ import functools
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxgames.arrays import safe_divide
 from solvers.scotland_yard.tables import YardTables
 
 # Weights by distance, 1 to 5 and more: times that Mr X was there over times that he could be.
@@ -47,7 +48,7 @@ def location_probabilities(
         count = jnp.sum(members, axis=0, dtype=jnp.float32)
         share += jnp.where(members, weights[number] / jnp.maximum(count, 1.0)[None], 0.0)
         total += jnp.where(count > 0, weights[number], 0.0)
-    return share / jnp.where(total > 0, total, 1.0)[None]
+    return safe_divide(share, total[None])
 
 
 def draw(cumulative: Float[Array, "N ..."], number: Float[Array, "*b"]) -> Int[Array, "*b"]:
