@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from jaxgames.arrays import on_device
 from jaxgames.beliefs.contract import BeliefGame, PublicState
@@ -120,3 +120,24 @@ def in_blocks(
         values = function(jax.tree.map(lambda x, block=block: x[block], states))
         parts.append(jax.tree.map(np.asarray, values))
     return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+
+
+def distinct_states(states: PublicState) -> tuple[Int[np.ndarray, " D"], Int[np.ndarray, " S"]]:
+    """Finds the states that are equal bit by bit among S public states.
+
+    Args:
+      states: public states as NumPy arrays with a leading axis.
+
+    Returns:
+      The first of each D equal ones, in the order of the states' bytes; and for each state, which
+      of these it equals.
+    """
+    leaves = jax.tree.leaves(states)
+    size = len(leaves[0])
+    if size == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    codes = [np.ascontiguousarray(leaf).reshape(size, -1).view(np.uint8) for leaf in leaves]
+    _, first, number = np.unique(
+        np.concatenate(codes, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    return first, number.reshape(-1)

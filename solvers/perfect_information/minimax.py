@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
-from jaxgames.beliefs.listing import in_blocks
+from jaxgames.beliefs.listing import distinct_states, in_blocks
 from jaxgames.core import TERMINAL, record
 
 NOWHERE = -1  # in `Positions.child`: the action is illegal
@@ -61,7 +61,9 @@ def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> 
             lambda block: _expand(game, block), level, size=_BLOCK
         )
         levels.append(level)
-        level, number = _distinct(jax.tree.map(lambda leaf, m=mask: leaf[m], below))
+        below = jax.tree.map(lambda leaf, m=mask: leaf[m], below)
+        first, number = distinct_states(below)
+        level = jax.tree.map(lambda leaf, f=first: leaf[f], below)
         child = np.full(mask.shape, NOWHERE, np.int32)
         child[mask] = count + number
         for values, new in zip((actors, children, payoffs), (actor, child, payoff), strict=True):
@@ -162,21 +164,6 @@ def _expand(game, states):
         return actor, payoff, game.child_mask(state), game.children(state)
 
     return jax.vmap(expand_one)(states)
-
-
-def _distinct(states: PublicState) -> tuple[PublicState, np.ndarray]:
-    """The distinct ones among stacked positions, and the number of each position among these."""
-    size = _length(states)
-    if size == 0:
-        return states, np.zeros(0, np.int64)
-    codes = [
-        np.ascontiguousarray(leaf).reshape(size, -1).view(np.uint8)
-        for leaf in jax.tree.leaves(states)
-    ]
-    _, example, number = np.unique(
-        np.concatenate(codes, axis=1), axis=0, return_index=True, return_inverse=True
-    )
-    return jax.tree.map(lambda leaf: leaf[example], states), number.reshape(-1)
 
 
 def _length(states: PublicState) -> int:

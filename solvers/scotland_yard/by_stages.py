@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from jaxgames.beliefs import list_public_states
-from jaxgames.beliefs.listing import MAX_STATES
+from jaxgames.beliefs.listing import MAX_STATES, distinct_states
 from jaxgames.scotland_yard.beliefs import NOT_SHOWING, ScotlandYardBeliefs, YardPublicState
 from solvers import cfr, evaluation
 from solvers.sequence_form import sequence_form_of_beliefs
@@ -170,7 +170,7 @@ def _list_stage(game, boards, end, boards_at_once, max_states):
         reached.append(jax.tree.map(lambda leaf, e=ends[-1]: leaf[e], states))
         counts.append((len(own.result), len(listing.parent)))
     below = _without_history(game, jax.tree.map(lambda *leaves: np.concatenate(leaves), *reached))
-    first, board = _distinct(below)
+    first, board = distinct_states(below)
     boards_of_ends = np.split(board, np.cumsum([len(e) for e in ends])[:-1])
     parts = [
         _Part(end, *count, *own) for count, *own in zip(counts, ends, boards_of_ends, strict=True)
@@ -186,15 +186,6 @@ def _list_boards(game, boards, end, max_states):
     """All public states of boards up to the next stage, which begins after `end` moves."""
     is_end = functools.partial(_has_shown_himself, moves=end)
     return list_public_states(game, roots=boards, is_end=is_end, max_states=max_states)
-
-
-def _distinct(states):
-    """The first of all states that are equal, and for each state which of these it equals."""
-    count = len(states.result)
-    if not count:
-        return np.zeros((2, 0), int)
-    rows = np.concatenate([leaf.reshape(count, -1) for leaf in jax.tree.leaves(states)], axis=1)
-    return np.unique(rows, axis=0, return_index=True, return_inverse=True)[1:]
 
 
 def _has_shown_himself(state, *, moves):
