@@ -17,7 +17,7 @@ from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search import continual_resolving
-from solvers.search.expansion_phase import sample, sample_pair
+from solvers.search.expansion_phase import draw_index, sample_pair
 from solvers.search.readouts import (
     average_policy,
     expected_payoff,
@@ -191,7 +191,7 @@ def _drawn_child(game, noise, state, rows, action):
     children = game.children(state)
     possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
     weights = jax.vmap(game.weight)(children, jnp.maximum(pairs, 0))
-    child = sample(noise, jnp.where(possible, weights, 0))
+    child = draw_index(jnp.where(possible, weights, 0), noise)
     return child, at(children, child), pairs[child]
 
 
@@ -203,7 +203,7 @@ def _action(game, noise, search, episode, settings):
     both = (policy, uniform(game, state, policy[0].dtype))
     by_search, evenly = (policy_in_row(each, actor, episode.rows[actor]) for each in both)
     weights = (1 - share) * by_search + share * evenly
-    action = sample(noise, weights)
+    action = draw_index(weights, noise)
     if settings.greedy_after is None:
         return action
     most_probable = jnp.argmax(weights).astype(jnp.int32)

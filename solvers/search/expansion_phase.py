@@ -178,7 +178,7 @@ def _step(game, noise, forest, layout, walk, settings, settled):
     pairs, possible = _followed(game, forest, layout, state, actor, walk, action, inside)
     possible = possible & (pointers < layout.nowhere)
     weights = jax.vmap(jax.vmap(game.weight))(at(forest.state, inside), jnp.maximum(pairs, 0))
-    child = sample(noise[:, 1], jnp.where(possible, weights, 0).T)
+    child = draw_index(jnp.where(possible, weights, 0).T, noise[:, 1])
     take = lambda x: jnp.take_along_axis(  # noqa: E731
         x, child.reshape(-1, *[1] * (x.ndim - 1)), axis=1
     )[:, 0]
@@ -254,7 +254,7 @@ def _selected(game, uniform, forest, layout, player, walk, state, number, row, s
     by_puct = _largest(jnp.where(legal, scores, -jnp.inf))
     average, share = entry(tables.average), settings.cfr_share
     average = jnp.where(sum_actions(average)[None] > 0, average, entry(tables.policy))
-    by_cfr = sample(uniform / share if share else uniform, average)
+    by_cfr = draw_index(average, uniform / share if share else uniform)
     return jnp.where(uniform < share, by_cfr, by_puct)
 
 
@@ -321,12 +321,12 @@ def policies_at(game: BeliefGame, forest: Forest, place: Array) -> tuple[Array, 
     return first, second
 
 
-def sample(uniform: Float[Array, "..."], weights: Float[Array, "A ..."]) -> Int[Array, "..."]:
+def draw_index(weights: Float[Array, "A ..."], noise: Float[Array, "..."]) -> Int[Array, "..."]:
     """Draws an index in proportion to its weight, by the inverse of the distribution function.
 
     Args:
-      uniform: a number from 0 to 1 for each draw.
       weights: non-negative `[A, ...]`.
+      noise: a number from 0 to 1 for each draw.
 
     Returns:
       The indices; one of weight 0 only if all weights are 0.
@@ -334,7 +334,7 @@ def sample(uniform: Float[Array, "..."], weights: Float[Array, "A ..."]) -> Int[
     below = _running_sums(weights)
     total = below[-1]
     # a little less than the total, so that a number that is rounded to 1 finds an index, too
-    point = uniform.astype(total.dtype) * (total * (1 - jnp.finfo(total.dtype).eps))
+    point = noise.astype(total.dtype) * (total * (1 - jnp.finfo(total.dtype).eps))
     if len(weights) > LONG:
         passed = jnp.sum(below <= point[None], axis=0, dtype=jnp.int32)
     else:
@@ -374,7 +374,7 @@ def sample_pair(
     Returns:
       A row of either player.
     """
-    first = sample(uniform[0], reach[0] * game.compatible(state, 0, reach[1]))
+    first = draw_index(reach[0] * game.compatible(state, 0, reach[1]), uniform[0])
     one_hot = jax.nn.one_hot(first, game.num_rows[0], dtype=reach[0].dtype)
-    second = sample(uniform[1], reach[1] * game.compatible(state, 1, one_hot))
+    second = draw_index(reach[1] * game.compatible(state, 1, one_hot), uniform[1])
     return jnp.stack([first, second])

@@ -236,7 +236,7 @@ def act(
 @functools.partial(jax.jit, static_argnames="threshold")
 def _draw(key, policy, player, row, threshold):
     policy = readouts.without_rare(readouts.policy_in_row(policy, player, row), threshold)
-    return expansion_phase.sample(jax.random.uniform(key, (), policy.dtype), policy), policy
+    return expansion_phase.draw_index(policy, jax.random.uniform(key, (), policy.dtype)), policy
 
 
 def _without_log(settings):
