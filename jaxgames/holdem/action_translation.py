@@ -11,45 +11,47 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.core import CHANCE
 from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from jaxgames.registry import unknown
 
+Bets = Float[Array, "*n"]  # in fractions of the pot: known sizes A < B, and bets x between them
 
-def pseudo_harmonic(a, b, x):
+
+def pseudo_harmonic(a: Bets, b: Bets, x: Bets) -> Float[Array, "*n"]:
     """f(x) of the randomised pseudo-harmonic mapping, which makes a caller indifferent in the
     clairvoyance game."""
     return (b - x) * (1 + a) / ((b - a) * (1 + x))
 
 
-def deterministic_pseudo_harmonic(a, b, x):
+def deterministic_pseudo_harmonic(a: Bets, b: Bets, x: Bets) -> Bool[Array, "*n"]:
     """1 where `pseudo_harmonic` is at least 1/2: up to x = (A + B + 2AB) / (A + B + 2)."""
     return x <= (a + b + 2 * a * b) / (a + b + 2)
 
 
-def arithmetic(a, b, x):
+def arithmetic(a: Bets, b: Bets, x: Bets) -> Float[Array, "*n"]:
     """f(x) falls linearly in x."""
     return (b - x) / (b - a)
 
 
-def deterministic_arithmetic(a, b, x):
+def deterministic_arithmetic(a: Bets, b: Bets, x: Bets) -> Bool[Array, "*n"]:
     """1 where A is at least as near to x as B."""
     return x <= (a + b) / 2
 
 
-def geometric_1(a, b, x):
+def geometric_1(a: Bets, b: Bets, x: Bets) -> Float[Array, "*n"]:
     """f(x) by the ratios A / x and x / B (Gilpin, Sandholm, Sorensen 2008)."""
     return a * (b - x) / (a * (b - x) + x * (x - a))
 
 
-def geometric_2(a, b, x):
+def geometric_2(a: Bets, b: Bets, x: Bets) -> Float[Array, "*n"]:
     """f(x) by the ratios A / x and x / B (Schnizlein, Bowling, Szafron 2009)."""
     return a * (b + x) * (b - x) / ((b - a) * (x * x + a * b))
 
 
-def deterministic_geometric(a, b, x):
+def deterministic_geometric(a: Bets, b: Bets, x: Bets) -> Bool[Array, "*n"]:
     """1 where x / A is at most B / x: up to x = sqrt(AB)."""
     return x * x <= a * b
 

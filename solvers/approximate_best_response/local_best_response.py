@@ -149,15 +149,34 @@ def checked_allowed(game: Poker, allowed: Allowed | None) -> Bool[np.ndarray, "R
     return mask
 
 
-def call_utility(win, pot, asked):
-    """Returns the mean winnings of a call in chips, if both players only check from then on."""
+def call_utility(
+    win: Float[Array, "..."], pot: int | Float[Array, ""], asked: int | Float[Array, ""]
+) -> Float[Array, "..."]:
+    """Returns the mean winnings of a call in chips, if both players only check from then on.
+
+    Args:
+      win: the probability of winning against the range.
+      pot: chips that both players have paid.
+      asked: chips that the call costs.
+    """
     return win * pot - (1 - win) * asked
 
 
-def bet_utility(win, folds, pot, asked, bet):
+def bet_utility(
+    win: Float[Array, "..."],
+    folds: float | Float[Array, ""],
+    pot: int | Float[Array, ""],
+    asked: int | Float[Array, ""],
+    bet: int | Float[Array, ""],
+) -> Float[Array, "..."]:
     """Returns the mean winnings of a bet in chips, if both players only check from then on.
 
-    `win` is the probability of winning against the hands that do not fold, `folds` that of a fold.
+    Args:
+      win: the probability of winning against the hands that do not fold.
+      folds: the probability of a fold.
+      pot: chips that both players have paid.
+      asked: chips that a call would cost.
+      bet: chips that are bet on top of these.
     """
     return folds * pot + (1 - folds) * (win * (pot + bet) - (1 - win) * (asked + bet))
 

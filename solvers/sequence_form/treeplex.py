@@ -229,11 +229,20 @@ class Layout:
         )
 
 
-def group_by_num_actions(decisions, num_actions):
+def group_by_num_actions(
+    decisions: Int[np.ndarray, " n"], num_actions: Int[np.ndarray, " n"]
+) -> list[Int[np.ndarray, " _"]]:
     """Splits decisions by their numbers of actions into few groups with little padding.
 
     A group costs its slots, padding included, plus `_GROUP_COST`. The cheapest split is found by
     dynamic programming over the distinct numbers of actions, largest first.
+
+    Args:
+      decisions: their numbers.
+      num_actions: of each decision.
+
+    Returns:
+      The decisions of each group, those with the most actions first.
     """
     counts, sizes = np.unique(num_actions, return_counts=True)
     counts, sizes = counts[::-1], sizes[::-1]
