@@ -30,8 +30,9 @@ parameters.
 """
 
 from nets.alphazero_network import AlphaZeroNetwork
-from nets.cvpn import Cvpn, CvpnEvaluator, from_bytes, new_cvpn, to_bytes
+from nets.cvpn import Cvpn, CvpnEvaluator, new_cvpn
 from nets.leaf_value_network import LeafValues, leaf_features
+from nets.parameters import from_bytes, to_bytes
 from nets.player_networks import MlpHead, apply_player_networks, new_player_networks
 from nets.position_network import PositionNetwork, new_position_network
 from nets.station_network import StationNetwork, new_station_network

@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 
 from jaxgames.beliefs.contract import BeliefGame
 from nets.alphazero_network import AlphaZeroNetwork
-from nets.cvpn import Logits, Ranges, check_sizes
+from nets.parameters import check_sizes
+from nets.ranges import Logits, Ranges
 from nets.value_prior import ValuePrior, new_value_prior
 
 

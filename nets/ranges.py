@@ -1,11 +1,15 @@
-"""What networks see of players' reaches, and what their values say for these reaches."""
+"""What networks see of players' reaches, what they answer, and what it says for these reaches."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from jaxgames.arrays import safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach, Rows, Values
+
+Ranges = tuple[Float[Array, "*B N0"], Float[Array, "*B N1"]]
+Logits = tuple[Float[Array, "*B A0 N0"], Float[Array, "*B A1 N1"]]
 
 
 def reached(rows: Rows, reach: Reach) -> Reach:

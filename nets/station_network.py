@@ -34,7 +34,8 @@ from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs
 from jaxgames.scotland_yard.maps import BLACK, KINDS, NOWHERE, distances
 from jaxgames.scotland_yard.rules import ScotlandYard
 from nets import products
-from nets.cvpn import Logits, Ranges, check_sizes
+from nets.parameters import check_sizes
+from nets.ranges import Logits, Ranges
 from nets.torsos import check_layers, linear
 
 _FAR = 6  # moves; stations that are farther away look alike

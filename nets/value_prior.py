@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from nets.alphazero_network import AlphaZeroNetwork
-from nets.cvpn import check_sizes, merged
+from nets.parameters import check_sizes, merged
 from nets.torsos import new_torso
 
 

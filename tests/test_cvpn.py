@@ -12,7 +12,7 @@ from flax import nnx
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
-from nets import cvpn
+from nets import cvpn, parameters
 from solvers.search import continual_resolving, growing_tree_cfr, readouts, search_state
 
 
@@ -252,49 +252,6 @@ def test_every_size_of_a_network_counts(name, size, what):
         ValueError, match=rf"the network has {name}=.*, .* leduc_poker.*; allowed: "
     ):
         other.check_fits(table(), features)
-    mixed = cvpn.merged(nnx.graphdef(fitting), nnx.split(other)[1])
+    mixed = parameters.merged(nnx.graphdef(fitting), nnx.split(other)[1])
     with pytest.raises(ValueError, match=rf"params are of a network with \d+ {what}, and do not"):
         mixed.check_fits(table(), features)
-
-
-def test_networks_come_back_from_files():
-    _, params = evaluator()
-    back = cvpn.from_bytes(cvpn.to_bytes(params), params)
-    chex.assert_trees_all_equal(back, params)
-    _, other = nnx.split(cvpn.new_cvpn(table(), seed=0, width=8, depth=2))
-    with pytest.raises(ValueError, match=r"has shape \(.*\); it must have shape \("):
-        cvpn.from_bytes(cvpn.to_bytes(params), other)
-    (_, shallow), (_, deep) = (
-        nnx.split(cvpn.new_cvpn(table(), seed=0, width=8, depth=depth)) for depth in (2, 3)
-    )
-    with pytest.raises(ValueError, match=r"parameter .* is not one of the network's"):
-        cvpn.from_bytes(cvpn.to_bytes(deep), shallow)
-
-
-def test_half_the_bytes_keep_three_digits():
-    _, params = evaluator()
-    whole, half = cvpn.to_bytes(params), cvpn.to_bytes(params, dtype="float16")
-    assert len(half) < 0.65 * len(whole)  # of a network so small that names count
-    back = cvpn.from_bytes(half, params)
-    chex.assert_trees_all_close(back, params, rtol=2**-11, atol=1e-7)
-    chex.assert_trees_all_equal_dtypes(back, params)
-    large = jax.tree.map(lambda x: x + 1e5, params)
-    with pytest.raises(ValueError, match="too large for float16"):
-        cvpn.to_bytes(large, dtype="float16")
-
-
-@pytest.mark.parametrize("damage", [lambda x: b"", lambda x: b"no network", lambda x: x[:400]])
-def test_damaged_files_are_refused(damage):
-    _, params = evaluator()
-    with pytest.raises(ValueError, match=r"this is no .npz file, or a damaged one:"):
-        cvpn.from_bytes(damage(cvpn.to_bytes(params)), params)
-
-
-@pytest.mark.parametrize("place", ["in an array", "how an array is compressed"])
-def test_a_byte_that_changed_is_noticed(place):
-    _, params = evaluator()
-    content = bytearray(cvpn.to_bytes(params))
-    directory = content.rindex(b"PK\1\2")  # of the last array, in the zip file's directory
-    content[len(content) // 2 if place == "in an array" else directory + 10] ^= 255
-    with pytest.raises(ValueError, match=r"this is no .npz file, or a damaged one:"):
-        cvpn.from_bytes(bytes(content), params)

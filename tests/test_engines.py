@@ -28,7 +28,7 @@ from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import sog_board_games, sog_connect_four
 from experiments.perfect_information.student import NETWORK_FIELDS
 from jaxgames.adapters import gtp_moves
-from nets import cvpn, position_network, value_prior
+from nets import cvpn, parameters, position_network, value_prior
 
 FAKE = f"{shlex.quote(sys.executable)} {__file__.replace('test_engines', 'fake_engine')}"
 
@@ -257,7 +257,7 @@ def test_networks_are_read_from_the_folder_of_a_run(agent, new, kind, tmp_path):
     _, params = nnx.split(new(game, seed=5, **sizes))
     path = tmp_path / "networks" / "0.npz"
     path.parent.mkdir()
-    results.write_file(path, cvpn.to_bytes(params))
+    results.write_file(path, parameters.to_bytes(params))
     fields = {"experiment": "training", "preset": "smoke", "command": "none", "numbers": ()}
     usage = results.Usage()
     results.write_result(tmp_path, results.make_result(config=sizes | kind, usage=usage, **fields))
@@ -295,7 +295,7 @@ def test_networks_in_files_are_rounded(tmp_path):
     write_network(mock.Mock(spec=Run, out=tmp_path), "0", params)
     path = tmp_path / "networks" / "0.npz"
     assert {array.dtype for array in np.load(path).values()} == {np.dtype("float16")}
-    back = cvpn.from_bytes(path.read_bytes(), params)
+    back = parameters.from_bytes(path.read_bytes(), params)
     chex.assert_trees_all_equal_dtypes(back, params)
     chex.assert_trees_all_close(back, params, rtol=2**-11, atol=1e-7)
 

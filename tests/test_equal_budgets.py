@@ -16,7 +16,7 @@ from experiments.perfect_information.equal_budgets import Outcome
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.student import ALONE
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from nets import cvpn, value_prior
+from nets import cvpn, parameters, value_prior
 from solvers.perfect_information import matches
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 
@@ -180,7 +180,7 @@ def test_networks_of_runs_play(folders, tmp_path):
             _, params = nnx.split(new(game, seed=seed, **sizes))
             path = folders[run] / "networks" / f"{seed}-{step}.npz"
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(cvpn.to_bytes(params))
+            path.write_bytes(parameters.to_bytes(params))
     _, games = finished(folders, tmp_path / "out", ALPHAZERO, QUERIES)
     assert {game["second"] for game in games} == {
         "SoG by queries, seed 0, step 20",

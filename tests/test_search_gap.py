@@ -19,7 +19,7 @@ from experiments.perfect_information.connect_four_positions import read_position
 from experiments.perfect_information.network_and_search import Moves, Outcome, Player
 from experiments.perfect_information.paired_matches import Pair
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from nets import cvpn, value_prior
+from nets import cvpn, parameters, value_prior
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 from solvers.search import lazy_layout, leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
@@ -185,7 +185,7 @@ def test_networks_play_with_either_search(tmp_path):
         folder = tmp_path / option
         (folder / "networks").mkdir(parents=True)
         _, params = nnx.split(new(game, seed=1, **sizes))
-        results.write_file(folder / "networks" / "0.npz", cvpn.to_bytes(params))
+        results.write_file(folder / "networks" / "0.npz", parameters.to_bytes(params))
         fields = dict(experiment="training", preset="smoke", command="none", numbers=())
         usage = results.Usage()
         results.write_result(folder, results.make_result(config=sizes, usage=usage, **fields))

@@ -21,7 +21,7 @@ from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.student_search import simulation_pace
 from experiments.perfect_information.trained_players import last_network, trained_networks
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from nets import cvpn, value_prior
+from nets import cvpn, parameters, value_prior
 from solvers.perfect_information import matches
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 
@@ -190,7 +190,7 @@ def test_networks_of_runs_play(tmp_path):
         folder = tmp_path / option.strip("-")
         (folder / "networks").mkdir(parents=True)
         _, params = nnx.split(new(game, seed=1, **sizes))
-        results.write_file(folder / "networks" / "1.npz", cvpn.to_bytes(params))
+        results.write_file(folder / "networks" / "1.npz", parameters.to_bytes(params))
         fields = dict(experiment="training", preset="smoke", command="none", numbers=())
         usage = results.Usage()
         results.write_result(folder, results.make_result(config=sizes, usage=usage, **fields))

@@ -28,7 +28,7 @@ from experiments.scotland_yard.trained_students import TrainedStudent, read_stud
 from jaxgames.core import record
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
-from nets import cvpn
+from nets import cvpn, parameters
 from solvers.scotland_yard.matches import MatchAgent
 
 GAME = "scotland_yard(map=glasses,rounds=3)"
@@ -208,7 +208,7 @@ def write_run(folder, widths, *, finished=True):
     (folder / "networks").mkdir(parents=True)
     for step, width in widths.items():
         _, params = nnx.split(cvpn.new_cvpn(beliefs, seed=step, width=width, depth=1))
-        (folder / "networks" / f"{step}.npz").write_bytes(cvpn.to_bytes(params))
+        (folder / "networks" / f"{step}.npz").write_bytes(parameters.to_bytes(params))
     width = next(iter(widths.values()))
     config = dataclasses.replace(london_settings.PRESETS["smoke"], game=GAME, width=width, depth=1)
     fields = dataclasses.asdict(config)

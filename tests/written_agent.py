@@ -6,7 +6,7 @@ from flax import nnx
 
 from experiments.harness import results
 from experiments.student_of_games import sog_leduc
-from nets import cvpn
+from nets import cvpn, parameters
 from train.agent import game_table
 
 
@@ -16,7 +16,7 @@ def write_agent(folder, **changes):
     table = game_table(config["game"])
     network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
     folder.mkdir()
-    results.write_file(folder / "network.npz", cvpn.to_bytes(nnx.split(network)[1]))
+    results.write_file(folder / "network.npz", parameters.to_bytes(nnx.split(network)[1]))
     result = results.make_result(
         experiment="sog_leduc",
         preset="smoke",

@@ -27,7 +27,7 @@ from jaxgames.core import Game
 from jaxgames.files import write_file
 from jaxgames.game_tree import GameTree, enumerate_game
 from jaxgames.registry import make
-from nets import cvpn
+from nets import cvpn, parameters
 from solvers.search import search_agent
 from solvers.search.agent_exploitability import agents, longest_path, searched_exploitability
 from solvers.search.search_agent import SearchAgentState
@@ -224,7 +224,7 @@ class TrainedAgent:
         if (folder / RESULT_FILE).exists():
             raise ValueError(f"{folder} holds a {RESULT_FILE} already; allowed: a new folder")
         folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / NETWORK_FILE, cvpn.to_bytes(self.params))
+        write_file(folder / NETWORK_FILE, parameters.to_bytes(self.params))
         result = {"experiment": "student_of_games", "config": dict(self.config)}
         write_file(folder / RESULT_FILE, json.dumps(result, indent=2) + "\n")
 
@@ -368,7 +368,7 @@ def load_agent(
         config = config | {"steps": 0}  # as `save` writes it
     else:
         try:
-            params = cvpn.read_params(folder / NETWORK_FILE, params)
+            params = parameters.read_params(folder / NETWORK_FILE, params)
         except ValueError as error:
             sizes = ", ".join(f"{name}={config[name]}" for name in ("game", "width", "depth"))
             raise ValueError(f"{error}, by {sizes} of {RESULT_FILE}") from None

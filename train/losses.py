@@ -18,8 +18,7 @@ from jaxtyping import Array, Float
 
 from jaxgames.arrays import masked_log_softmax
 from jaxgames.beliefs.contract import Policy, Values
-from nets.cvpn import Logits, Ranges
-from nets.ranges import normalised, reached
+from nets.ranges import Logits, Ranges, normalised, reached
 from train.examples import Example
 
 # network(features [B, F], ranges) -> values, policy logits; all but the features are pairs

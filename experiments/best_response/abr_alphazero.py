@@ -46,7 +46,7 @@ from experiments.harness.runs import Run
 from experiments.perfect_information.connect_four_positions import solver_module
 from experiments.perfect_information.student import CHOSEN_RATE
 from experiments.student_of_games.training_run import LOG
-from nets import cvpn
+from nets import parameters
 
 # Shares of games won in Go, against 800 simulations: text of Section 4.2. The rules are those of
 # AlphaZero and the agents those of Schmid et al. 2021, so the board is the full one.
@@ -220,7 +220,7 @@ def write_more(run: Run, outcome: Outcome) -> None:
         lines.append(columns | dict(elo=f"{strength:.1f}", error=f"{error:.1f}"))
     results.write_csv(run.out / "elo.csv", lines)
     for name, params in outcome.networks.items():
-        results.write_file(run.out / f"network_{name}.npz", cvpn.to_bytes(params))
+        results.write_file(run.out / f"network_{name}.npz", parameters.to_bytes(params))
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:

@@ -15,7 +15,7 @@ from experiments.perfect_information.student import (
     new_sog_network,
 )
 from jaxgames.beliefs.contract import BeliefGame
-from nets import cvpn, value_prior
+from nets import cvpn, parameters, value_prior
 
 
 def load_value_prior(
@@ -23,7 +23,8 @@ def load_value_prior(
 ) -> tuple[value_prior.ValuePriorEvaluator, PyTree]:
     """The evaluator and the parameters of AlphaZero's network; see `load_cvpn`."""
     graph, params = nnx.split(value_prior.new_value_prior(game, seed=0, **_sizes(path)))
-    return value_prior.ValuePriorEvaluator(graph), cvpn.read_params(path, params, game=game.name)
+    evaluate = value_prior.ValuePriorEvaluator(graph)
+    return evaluate, parameters.read_params(path, params, game=game.name)
 
 
 def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator, PyTree]:
@@ -45,7 +46,7 @@ def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator,
     graph, params = nnx.split(new_sog_network(game, kind, seed=0, **_sizes(path)))
     temperature = config.get("temperature", 1.0)  # of the prior in training
     evaluate = cvpn.CvpnEvaluator(graph, temperature=temperature)
-    return evaluate, cvpn.read_params(path, params, game=game.name)
+    return evaluate, parameters.read_params(path, params, game=game.name)
 
 
 def _config(path: pathlib.Path) -> dict[str, Any]:

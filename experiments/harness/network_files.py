@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 from experiments.harness import results
 from experiments.harness.devices import by_first
 from experiments.harness.runs import Run
-from nets import cvpn
+from nets import parameters
 
 NETWORKS = "networks"  # their folder in that of the run
 _DTYPE = "float16"  # of parameters there, which halves them
@@ -42,6 +42,6 @@ def write_network(run: Run, name: str | int, params: PyTree) -> None:
     def write():
         path = network_file(run.out, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        results.write_file(path, cvpn.to_bytes(params, dtype=_DTYPE))
+        results.write_file(path, parameters.to_bytes(params, dtype=_DTYPE))
 
     by_first(write)

@@ -30,7 +30,7 @@ from experiments.perfect_information.student import Speed, Student, speed
 from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
-from nets import cvpn
+from nets import parameters
 from solvers.perfect_information import matches
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 from train.learner import LearnerSettings
@@ -193,7 +193,7 @@ class _Networks:
         """The parameters after a measured step that was reached."""
         if step not in self._params:
             path = network_file(self._run.out, step)
-            self._params[step] = cvpn.read_params(path, self._student.trainee.params)
+            self._params[step] = parameters.read_params(path, self._student.trainee.params)
         return self._params[step]
 
 

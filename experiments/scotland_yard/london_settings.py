@@ -20,7 +20,7 @@ from experiments.scotland_yard.trained_students import new_network, read_student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs, scotland_yard_beliefs
 from jaxgames.scotland_yard.rules import ScotlandYard
-from nets import cvpn
+from nets import cvpn, parameters
 from nets.station_network import StationNetwork
 from solvers.scotland_yard.pimbot import PimBot
 from train.learner import PAPER_SETTINGS, LearnerSettings
@@ -233,7 +233,7 @@ def first_network(beliefs: ScotlandYardBeliefs, config: Config) -> cvpn.Cvpn | S
     folder = pathlib.Path(config.start)
     graph, params = nnx.split(network)
     path = network_file(folder, read_student(folder).steps[-1])
-    return nnx.merge(graph, cvpn.read_params(path, params))
+    return nnx.merge(graph, parameters.read_params(path, params))
 
 
 def beliefs_of(config: Config) -> ScotlandYardBeliefs:

@@ -47,7 +47,7 @@ from experiments.scotland_yard.london_settings import (
 from experiments.scotland_yard.trained_students import trained_elsewhere
 from experiments.student_of_games.training_run import LOG, READINGS, student
 from jaxgames.registry import make
-from nets import cvpn
+from nets import cvpn, parameters
 from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
@@ -156,7 +156,7 @@ def compute(run: Run) -> Outcome:
 
     def measure(step: int, opponent: int, role: str) -> Iterator[Measured]:
         player = student_player(
-            beliefs, cvpn.read_params(network_after(step), like), settings.search
+            beliefs, parameters.read_params(network_after(step), like), settings.search
         )
         games = Games(
             title=f"step {step:,}, {role}, PimBot({opponent})",

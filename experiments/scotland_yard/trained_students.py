@@ -18,7 +18,7 @@ from experiments.scotland_yard.agent_games import student_player
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs, scotland_yard_beliefs
 from jaxgames.scotland_yard.rules import ScotlandYard
-from nets import cvpn
+from nets import cvpn, parameters
 from nets.station_network import StationNetwork, new_station_network
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent
 from solvers.search.search_state import GrowingTreeCfr
@@ -73,7 +73,7 @@ class TrainedStudent:
           OSError: the file cannot be read.
         """
         try:
-            return cvpn.read_params(network_file(self.folder, step), self._network[1])
+            return parameters.read_params(network_file(self.folder, step), self._network[1])
         except ValueError as error:
             sizes = ", ".join(f"{name}={self.config[name]}" for name in ("game", *_SIZES))
             raise ValueError(f"{error}; its run has {sizes}") from None

@@ -28,7 +28,7 @@ from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import LOG, shared_sizes, student
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.core import TERMINAL
-from nets import cvpn
+from nets import cvpn, parameters
 from solvers.device_batches import split_calls
 from solvers.perfect_information import minimax
 from solvers.perfect_information.minimax import NOWHERE, Positions
@@ -365,6 +365,6 @@ COMMAND = Experiment(
     ),
     more_files=("network.npz", LOG),
     write_more=lambda run, outcome: results.write_file(
-        run.out / "network.npz", cvpn.to_bytes(outcome.params)
+        run.out / "network.npz", parameters.to_bytes(outcome.params)
     ),
 )

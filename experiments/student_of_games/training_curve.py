@@ -22,7 +22,7 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games.measured_search import SearchLaboratory
 from experiments.student_of_games.training_run import LOG, READINGS, shared_sizes, student
-from nets import cvpn
+from nets import cvpn, parameters
 from solvers.search.agent_exploitability import agents
 from solvers.search.search_state import GrowingTreeCfr
 from train.agent import training_settings
@@ -136,7 +136,7 @@ def compute(run: Run) -> Outcome:
 
 def write_network(run: Run, outcome: Outcome) -> None:
     """Writes the trained network."""
-    results.write_file(run.out / "network.npz", cvpn.to_bytes(outcome.params))
+    results.write_file(run.out / "network.npz", parameters.to_bytes(outcome.params))
 
 
 class _Student:
