@@ -13,8 +13,8 @@ from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree, with_bet
 from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
+from solvers.holdem.small_poker_translation import translated
 from solvers.sequence_form import build_sequence_form
-from solvers.small_poker_translation import translated
 from solvers.subgames import continuations, depth_limited_agent
 from solvers.subgames.depth_limited_agent import DepthLimitedAgent
 from solvers.subgames.depth_limited_subgame import after_decisions, ends_of_rounds

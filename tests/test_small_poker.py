@@ -14,8 +14,8 @@ from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.rules import Poker
 from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
+from solvers.holdem.small_poker_translation import translated
 from solvers.sequence_form import build_sequence_form
-from solvers.small_poker_translation import translated
 
 
 def no_limit_leduc(stack):

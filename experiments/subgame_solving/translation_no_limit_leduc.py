@@ -35,8 +35,8 @@ from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.rules import UNLIMITED, Poker
 from jaxgames.holdem.small_poker import SmallPoker, build_small_poker
 from solvers import cfr, evaluation, linear_program
+from solvers.holdem.small_poker_translation import translated
 from solvers.sequence_form import Policy, build_sequence_form
-from solvers.small_poker_translation import translated
 
 MAPPINGS = {
     "deterministic_arithmetic": "Det-Arith",

@@ -2,8 +2,8 @@
 
 Nodes of a betting tree are translated to nodes of a known one (see
 `jaxgames.holdem.action_translation`). If the root may be translated to several nodes, each player
-draws one of them before play, unseen by the opponent. `solvers.small_poker_translation` translates
-bets at random, as they are made, for small games.
+draws one of them before play, unseen by the opponent. `solvers.holdem.small_poker_translation`
+translates bets at random, as they are made, for small games.
 """
 
 from __future__ import annotations
