@@ -115,11 +115,6 @@ def check_response_search(params: PyTree) -> None:
     require_finite(params, "params")
 
 
-def check_training(state: Any) -> None:
-    """Of a step of training: parameters of the network that learns."""
-    require_finite(state.learner.params, "state.learner.params")
-
-
 def _legal(form: SequenceForm):
     """Legal actions by player `[D_p, A]`."""
     return tuple(rows > 0 for rows in unpack(form, uniform(form)))

@@ -40,10 +40,10 @@ from solvers.perfect_information.positions import (
     num_actions,
     require_perfect_information,
 )
-from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.best_response_training import ResponseExample, response_loss
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
+from train.value_checks import check_training
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

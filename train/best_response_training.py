@@ -66,11 +66,11 @@ from solvers.approximate_best_response.response_game import (
 )
 from solvers.device_batches import DATA
 from solvers.sampling import episodes
-from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 from train.losses import weighted_mean
 from train.rl.environment import Environment
+from train.value_checks import check_training
 
 # network(features [B, F]) -> values [B], logits [B, A]
 Network = Callable[[Float[Array, "B F"]], tuple[Float[Array, " B"], Float[Array, "B A"]]]

@@ -26,11 +26,11 @@ from solvers import device_batches
 from solvers.device_batches import DATA
 from solvers.search import continual_resolving, growing_tree_cfr
 from solvers.search.search_state import GrowingTreeCfr
-from solvers.value_checks import check_training
 from train import data_sharding, queries, replay, self_play
 from train.examples import Example, blank_example
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 from train.self_play import SelfPlaySettings
+from train.value_checks import check_training
 
 _DEFAULT = SelfPlaySettings()
 
