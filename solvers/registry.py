@@ -1,7 +1,8 @@
 """All tabular solvers by name, and one way to run each of them on a game.
 
-`SOLVERS` is the only list: `solvers.solve` and the command line read it. Every entry is a function
-whose parameters can be written in a name, such as "dcfr(alpha=1.5,gamma=3)".
+`SOLVERS` lists all of them; `cfr.SOLVERS` is its CFR family, which `cfr.make_solver` builds for
+subgames. `solvers.solve` and the command line read `SOLVERS`. Every entry is a function whose
+parameters can be written in a name, such as "dcfr(alpha=1.5,gamma=3)".
 """
 
 from __future__ import annotations
