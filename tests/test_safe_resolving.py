@@ -369,5 +369,7 @@ def test_bad_gadgets():
         with_margins(tree, jnp.zeros(2), jnp.zeros(2), resolver=0)
     hands = turn().tree.sequence_form
     zeros = jnp.zeros(hands.treeplexes[1].num_roots)
-    with pytest.raises(ValueError, match="sequences by hands are not supported"):
+    with pytest.raises(
+        ValueError, match=r"sequences of player 1 are laid out by \d+ hands; allowed"
+    ):
         with_margins(hands, zeros, zeros, resolver=0)

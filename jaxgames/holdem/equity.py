@@ -230,7 +230,10 @@ def range_equity(
     won, met = _won_over_runouts(board, against, batch)
     total = weights @ met
     if not total > 0:
-        raise ValueError("no hand of one range goes with a hand of the other on this board")
+        raise ValueError(
+            "weights, against: no hand of one range goes with a hand of the other on"
+            f" board={board}; allowed: ranges with two hands that share no card"
+        )
     return float(weights @ won / total)
 
 

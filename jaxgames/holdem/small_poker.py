@@ -117,7 +117,9 @@ def known_actions(
         lacks.
     """
     if not np.array_equal(game.deals, abstract.deals):
-        raise ValueError(f"the games differ in deals: {game.deals} and {abstract.deals}")
+        raise ValueError(
+            "abstract.deals differ from game.deals; allowed: the same ranks, suits and weights"
+        )
     known = tuple(game.tree.legal_actions(player) for player in range(2))
     waiting = [(0, 0)]  # pairs of corresponding betting nodes
     while waiting:

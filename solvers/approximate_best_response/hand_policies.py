@@ -52,7 +52,10 @@ def probabilities(game: Poker, policy: HandPolicy, state: PokerState) -> Float[A
     rows = policy(_public(state))
     expected = (len(all_hands(game)), game.num_actions)
     if rows.shape != expected:
-        raise ValueError(f"the policy gives an array of shape {rows.shape}, not {expected}")
+        raise ValueError(
+            f"policy gives an array of shape {rows.shape} in {game}; allowed: {expected}, by hand"
+            " and action"
+        )
     return rows
 
 

@@ -87,10 +87,10 @@ class LocalBestResponse:
     def __post_init__(self):
         game = self.game
         if game.players != 2 or game.draws_size:
-            raise ValueError(f"{game} must be for two players, with bets of fixed sizes")
+            raise ValueError(f'game={game} must have players=2, and no "random" among its bets')
         checked_allowed(game, self.allowed)
         if self.sampled < 1:
-            raise ValueError(f"sampled={self.sampled} boards must be at least 1")
+            raise ValueError(f"sampled={self.sampled} must be at least 1")
         if self.boards is None:
             return
         if len(self.boards) != len(game.board) or min(self.boards) < 0:

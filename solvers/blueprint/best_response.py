@@ -91,9 +91,12 @@ def flop_values(
 
 
 def _check(blueprint, boards, turns):
-    early = [family for families in blueprint.game.rounds.streets[:-1] for family in families]
-    if any((family.next_family == NO_NODE).any() for family in early):
-        raise ValueError("hands must be shown down on the last street only")
+    for street, families in enumerate(blueprint.game.rounds.streets[:-1]):
+        if any((family.next_family == NO_NODE).any() for family in families):
+            raise ValueError(
+                f"blueprint: hands are shown down on street {street}; allowed: on the last street"
+                f" only, {len(blueprint.game.rounds.streets) - 1}"
+            )
     num_cards = blueprint.buckets.num_cards
     if num_cards not in ((0, 3), (0, 3, 4), (0, 3, 4, 5)):
         raise ValueError(f"boards of {num_cards} cards must be of 0, 3, 4 and 5, or the first ones")

@@ -100,7 +100,9 @@ def betting_rounds(tree: BettingTree) -> BettingRounds:
       ValueError: a street begins with an end, so that there are no rounds.
     """
     if tree.actor[0] < 0:
-        raise ValueError("the betting tree has no decision at its root")
+        raise ValueError(
+            f"tree.actor[0]={tree.actor[0]} must be 0 or 1: a player decides at the root"
+        )
     streets, roots = [], [0]
     for _ in range(tree.num_streets):
         rounds = [_read(tree, root) for root in roots]

@@ -51,13 +51,24 @@ def translated_tree_policy(
     """
     if abs(sum(starts.values()) - 1) > 1e-6:
         raise ValueError(f"starts={dict(starts)} must be probabilities that sum to 1")
-    same = all(map(np.array_equal, tree.hands, known.hands)) and tree.deals == known.deals
-    if not same or tree.board != known.board or tree.deck != known.deck:
-        raise ValueError("the trees must have the same hands and boards")
-    for mine, theirs in zip(tree.streets, known.streets, strict=True):
+    for name in ("board", "deck", "deals"):
+        mine, theirs = getattr(tree, name), getattr(known, name)
+        if mine != theirs:
+            raise ValueError(
+                f"known.{name}={theirs} differs from tree.{name}={mine}; allowed: the same hands"
+                " and boards"
+            )
+    for player, (mine, theirs) in enumerate(zip(tree.hands, known.hands, strict=True)):
+        if not np.array_equal(mine, theirs):
+            raise ValueError(
+                f"known.hands[{player}] with {len(theirs)} hands differ from tree.hands[{player}]"
+                f" with {len(mine)}; allowed: the same hands and boards"
+            )
+    for street, (mine, theirs) in enumerate(zip(tree.streets, known.streets, strict=True)):
         if not np.array_equal(mine.boards, theirs.boards):
             raise ValueError(
-                "the trees must have the same boards, merged by the same symmetries of suits"
+                f"known.streets[{street}].boards differ from tree.streets[{street}].boards;"
+                " allowed: the same boards, merged by the same symmetries of suits"
             )
     policies = [
         tuple(_from_start(tree, known, np.asarray(policy[p]), start, p) for p in range(2))

@@ -51,7 +51,9 @@ def translated(
       ValueError: there is no such mapping, or the games differ in cards.
     """
     if not np.array_equal(real.deals, abstract.deals):
-        raise ValueError(f"the games differ in deals: {real.deals} and {abstract.deals}")
+        raise ValueError(
+            "abstract.deals differ from real.deals; allowed: the same ranks, suits and weights"
+        )
     translation = _Translation(real, abstract, np.asarray(policy, float), player, mapping)
     translation.visit(0, {0: np.ones((real.num_ranks, 1))})
     return translation.rows

@@ -44,7 +44,9 @@ def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCf
     second = jnp.asarray(np.where(rows[1], reach[1], 0))
     mass = np.asarray(game.compatible(problem.state, 0, second))
     if not (mass * np.where(rows[0], reach[0], 0)).sum() > 0:
-        raise ValueError(f"{game.name} never deals what both players' reach allows together")
+        raise ValueError(
+            f"reach: {game.name} deals no pair of rows that both reach[0] and reach[1] contain"
+        )
     _check_gadget(game, problem)
     _check_path(game, problem, settings)
 

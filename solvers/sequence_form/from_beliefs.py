@@ -68,7 +68,7 @@ def sequence_form_of_beliefs(
     precision = checked_dtype(dtype)
     rows, legal = in_blocks(functools.partial(_rows_and_legal, game), listing.state)
     layouts = [
-        _lay_out(listing, p, rows[p], legal[p].swapaxes(1, 2), moves, precision)
+        _lay_out(game, listing, p, rows[p], legal[p].swapaxes(1, 2), moves, precision)
         for p, moves in enumerate(row_moves(game, listing))
     ]
     first, second = (layout.sources for layout in layouts)
@@ -128,7 +128,7 @@ class _Layout:
     sources: csr_array
 
 
-def _lay_out(listing, player, exists, legal, moves, dtype):
+def _lay_out(game, listing, player, exists, legal, moves, dtype):
     """Lays out a player's sequences, of rows `exists` [S, N] with actions `legal` [S, N, A].
 
     As in `treeplex.Layout`, sequences have raw numbers, and rows as places in the layout.
@@ -140,6 +140,11 @@ def _lay_out(listing, player, exists, legal, moves, dtype):
     roots = _root_rows(listing, exists)
     num_roots = len(roots)
     sources = _sources(exists, roots, moves, legal.shape[1])
+    if (sources.data > 1).any():
+        raise ValueError(
+            f"{game.name}: a row of player {player} is reached in several ways after one action of"
+            " theirs; allowed: one way"
+        )
     place = np.full(num_roots + legal.size, -1)  # of each raw number
     place[:num_roots] = np.arange(num_roots)
     found, begin, first_group, above = [], num_roots, 0, (0, num_roots)
@@ -211,8 +216,6 @@ def _sources(exists, roots, moves, num_actions):
     while last.nnz:  # once for each step of the others between own actions
         last = watched @ last
         sources = sources + last
-    if (sources.data > 1).any():
-        raise ValueError("a row is reached in several ways after one action of its player")
     return sources
 
 

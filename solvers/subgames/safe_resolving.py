@@ -210,7 +210,10 @@ def with_margins(
     """
     opponent = _checked_opponent(form, resolver, opt_out=opt_out, weights=weights)
     if opponent.row:
-        raise ValueError(f"margins of {form.game}: sequences by hands are not supported")
+        raise ValueError(
+            f"form of {form.game}: sequences of player {1 - resolver} are laid out by"
+            f" {opponent.row[0]} hands; allowed: one by one, as of explicit trees"
+        )
     possible = weights > 0
     scale = jnp.where(possible, 1 / jnp.where(possible, weights, 1), 0).astype(form.dtype)
     ones = tuple((group.uniform > 0).astype(form.dtype) for group in opponent.groups)
