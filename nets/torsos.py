@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, PyTree
 
+from jaxgames.registry import unknown
 from nets import convolution, products
 
 _CACHED_BYTES = 2**18  # that boards have between two layers, beside other things in the cache
@@ -73,7 +74,7 @@ def check_layers(width: int, depth: int, dtype: str) -> None:
     if width < 1 or depth < 1:
         raise ValueError(f"width={width} and depth={depth} must be at least 1")
     if dtype not in products.DTYPES:
-        raise ValueError(f"unknown dtype {dtype!r}; allowed: {', '.join(products.DTYPES)}")
+        raise ValueError(unknown("dtype", dtype, products.DTYPES))
 
 
 class Mlp(nnx.Module):
@@ -313,6 +314,6 @@ def new_torso(
       ValueError: unknown kind or dtype, a size below 1, or a convolutional torso without a board.
     """
     if kind not in TORSOS:
-        raise ValueError(f"unknown torso {kind!r}; allowed: {', '.join(TORSOS)}")
+        raise ValueError(unknown("torso", kind, TORSOS))
     more = {"board": board or ()} if kind == "convolutional" else {}
     return TORSOS[kind](num_inputs, width=width, depth=depth, rngs=rngs, dtype=dtype, **more)

@@ -81,7 +81,7 @@ def test_options_of_blueprint_limit(tmp_path, capsys):
     for words, message in (
         (("--boards", "3"), "boards=3 must be a multiple of 2"),
         (("--flops", "1000"), "flops=1000 must be from 2 to 920"),
-        (("--abstraction", "169/emd:5"), "kind 'emd' of buckets must be one of"),
+        (("--abstraction", "169/emd:5"), "unknown kind of buckets 'emd'"),
     ):
         assert cli.main(["blueprint_limit", *words, "--out", str(tmp_path / "bad")]) == 2
         assert message in capsys.readouterr().err

@@ -245,7 +245,7 @@ def test_buckets_of_a_deal_do_not_depend_on_suits(made, tmp_path, recall):
     ("text", "message"),
     [
         ("ehs2", "must be KIND:NUMBER"),
-        ("emd:200", "kind 'emd' of buckets must be one of classes, all, ehs2, percentile"),
+        ("emd:200", r"unknown kind of buckets 'emd' \(known: all, classes, ehs2, "),
         ("nested:20", r"nested takes 2 number\(s\)"),
         ("kmeans:0", "of at least 1"),
         ("ehs2:70000", "at most 65,536"),

@@ -121,5 +121,5 @@ def test_the_estimate_of_memory_knows_the_storage():
 
 def test_unknown_storages_are_refused():
     form = form_of("kuhn_poker", dtype="float32")
-    with pytest.raises(ValueError, match="storage='int8' must be one of full, int16"):
+    with pytest.raises(ValueError, match=r"unknown storage 'int8'.* \(known: full, int16\)"):
         cfr.init(form, storage="int8")

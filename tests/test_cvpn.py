@@ -194,7 +194,7 @@ def test_values_from_what_was_prepared_are_the_values(options, atol):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"torso": "conv"}, "unknown torso 'conv'; allowed: mlp, residual"),
+        ({"torso": "conv"}, r"unknown torso 'conv' \(known: convolutional, mlp, residual\)"),
         ({"width": 0}, "width=0 and depth=3 must be at least 1"),
     ],
 )

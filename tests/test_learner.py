@@ -375,7 +375,7 @@ def test_what_is_not_finite_is_named_and_not_learned(field, part, player):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"optimizer": "lamb"}, "unknown optimizer 'lamb'; allowed: adam, sgd"),
+        ({"optimizer": "lamb"}, r"unknown optimizer 'lamb' \(known: adam, sgd\)"),
         ({"learning_rate": 0.0}, "learning_rate=0.0 must be positive and finite"),
         ({"max_gradient_norm": -1.0}, "max_gradient_norm=-1.0 must be positive and finite"),
         ({"decay_rate": 1.5}, "decay_rate=1.5 must be over 0 and at most 1"),

@@ -139,7 +139,7 @@ def test_a_run_in_pieces_is_a_run():
         ({"exploration": 0.0}, r"exploration=0.0 must be above 0 and at most 1"),
         ({"averaging_power": -1.0}, r"averaging_power=-1.0 must be at least 0"),
         ({"baseline_rate": 2.0}, r"baseline_rate=2.0 must be above 0 and at most 1"),
-        ({"averaging": "lazy"}, r"averaging='lazy' must be one of weighted, optimistic"),
+        ({"averaging": "lazy"}, r"unknown averaging 'lazy' \(known: optimistic, weighted\)"),
     ],
 )
 def test_bad_settings(options, message):

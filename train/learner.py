@@ -33,6 +33,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
+from jaxgames.registry import unknown
 from solvers.device_batches import DATA
 from train import losses
 from train.replay import Replay, draw, drawn_examples, lots_of, new_replay, uses_share
@@ -68,8 +69,7 @@ class LearnerSettings:
 
     def __post_init__(self):
         if self.optimizer not in OPTIMIZERS:
-            allowed = ", ".join(OPTIMIZERS)
-            raise ValueError(f"unknown optimizer {self.optimizer!r}; allowed: {allowed}")
+            raise ValueError(unknown("optimizer", self.optimizer, OPTIMIZERS))
         for name in ("learning_rate", "max_gradient_norm"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -85,8 +85,7 @@ class LearnerSettings:
             )
         uses_share(self.max_uses)
         if self.policy_dtype not in POLICY_DTYPES:
-            allowed = ", ".join(POLICY_DTYPES)
-            raise ValueError(f"unknown policy_dtype {self.policy_dtype!r}; allowed: {allowed}")
+            raise ValueError(unknown("policy_dtype", self.policy_dtype, POLICY_DTYPES))
         if len(self.policy_shares) != 2 or not all(0 < x <= 1 for x in self.policy_shares):
             raise ValueError(
                 f"policy_shares={self.policy_shares} must be two numbers over 0 and up to 1"

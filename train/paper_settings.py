@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from jaxgames.registry import unknown
 from solvers.search.search_state import GrowingTreeCfr
 from train.learner import MOMENTUM, PAPER_SETTINGS, LearnerSettings
 from train.self_play import SelfPlaySettings
@@ -63,7 +64,7 @@ def paper_settings(
       ValueError: unknown name.
     """
     if name not in PAPER_SETTINGS:
-        raise ValueError(f"unknown settings {name!r}; allowed: {', '.join(PAPER_SETTINGS)}")
+        raise ValueError(unknown("settings", name, PAPER_SETTINGS))
     if temperature is None:
         temperature = PAPER_TEMPERATURE[name]
     evaluate = dataclasses.replace(search.evaluate, temperature=temperature)
@@ -96,7 +97,7 @@ def learner_deviations(name: str, learner: LearnerSettings) -> list[str]:
       ValueError: unknown name.
     """
     if name not in PAPER_SETTINGS:
-        raise ValueError(f"unknown settings {name!r}; allowed: {', '.join(PAPER_SETTINGS)}")
+        raise ValueError(unknown("settings", name, PAPER_SETTINGS))
     own, paper = (dataclasses.asdict(each) for each in (learner, PAPER_SETTINGS[name]))
     momentum = f"momentum {MOMENTUM:g} of sgd (the paper: not given)"
     whose = lambda field: "ours with its settings" if field in _UNSAID else "the paper"  # noqa: E731

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, PyTree
 
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.registry import unknown
 from nets.cvpn import new_cvpn
 from nets.position_network import new_position_network
 from solvers.perfect_information.matches import Agent
@@ -74,7 +75,7 @@ def new_sog_network(game: BeliefGame, kind: str, **options: Any) -> nnx.Module:
       ValueError: unknown kind, or as of `nets.new_...`.
     """
     if kind not in SOG_NETWORKS:
-        raise ValueError(f"unknown network {kind!r}; allowed: {', '.join(SOG_NETWORKS)}")
+        raise ValueError(unknown("network", kind, SOG_NETWORKS))
     return SOG_NETWORKS[kind](game, **options)
 
 

@@ -43,6 +43,7 @@ from jaxgames.holdem.hand_strength import (
 )
 from jaxgames.holdem.k_means import closest_centres, k_means
 from jaxgames.holdem.ranges import CLASSES, NUM_HANDS, class_numbers
+from jaxgames.registry import unknown
 
 MOST_BUCKETS = 2**16  # fewer than there are hands beside any board, up to the names of suits
 _BINS = 30
@@ -62,7 +63,7 @@ class Buckets:
 
     def __post_init__(self):
         if self.kind not in KINDS:
-            raise ValueError(f"kind {self.kind!r} of buckets must be one of {', '.join(KINDS)}")
+            raise ValueError(unknown("kind of buckets", self.kind, KINDS))
         levels = 2 if self.kind == "nested" else 1
         if len(self.sizes) != levels or min(self.sizes) < 1:
             raise ValueError(f"buckets {self}: {self.kind} takes {levels} number(s) of at least 1")

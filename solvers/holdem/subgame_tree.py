@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, Int
 from jaxgames.arrays import on_device
 from jaxgames.holdem.betting_tree import SHOWDOWN, BettingTree
 from jaxgames.holdem.ranges import HANDS
+from jaxgames.registry import unknown
 from solvers.holdem.sequence_layout import HoldemLayout
 from solvers.holdem.showdown_by_products import expected_winners, product_showdowns
 from solvers.holdem.showdown_by_ranks import rank_showdowns
@@ -154,7 +155,7 @@ def build_holdem_tree(
     check_storage(storage)
     showdowns = showdowns or _fastest_showdowns()
     if showdowns not in SHOWDOWN_METHODS:
-        raise ValueError(f"showdowns={showdowns!r} must be one of {', '.join(SHOWDOWN_METHODS)}")
+        raise ValueError(unknown("showdowns", showdowns, SHOWDOWN_METHODS))
     spec = subgame_spec(
         board, hands, ranges, betting, deals=deals, deck=deck, dtype=dtype, isomorphism=isomorphism
     )

@@ -35,6 +35,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
+from jaxgames.registry import unknown
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional_policy, select_entry
@@ -65,7 +66,7 @@ class OutcomeSampling(Mccfr):
         if self.baseline_rate is not None and not 0 < self.baseline_rate <= 1:
             raise ValueError(f"baseline_rate={self.baseline_rate} must be above 0 and at most 1")
         if self.averaging not in AVERAGINGS:
-            raise ValueError(f"averaging={self.averaging!r} must be one of {', '.join(AVERAGINGS)}")
+            raise ValueError(unknown("averaging", self.averaging, AVERAGINGS))
 
 
 @record

@@ -35,6 +35,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.arrays import max_actions, sum_actions
 from jaxgames.core import record
+from jaxgames.registry import unknown
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional_policy, split_by_player
 from solvers.sampling.episodes import Playable
@@ -66,9 +67,7 @@ class Reading:
     def __post_init__(self):
         for name, all_of in (("average", AVERAGES), ("schedule", SCHEDULES), ("ties", TIES)):
             if getattr(self, name) not in all_of:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} must be one of {', '.join(all_of)}"
-                )
+                raise ValueError(unknown(name, getattr(self, name), all_of))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.arrays import prepend_axes
 from jaxgames.core import record
+from jaxgames.registry import unknown
 
 STORAGES = ("full", "int16")
 _LARGEST = 2**15 - 2  # still fits when it is rounded up
@@ -36,7 +37,7 @@ def check_storage(storage: str) -> None:
       ValueError: it is not one of `STORAGES`.
     """
     if storage not in STORAGES:
-        raise ValueError(f"storage={storage!r} must be one of {', '.join(STORAGES)}")
+        raise ValueError(unknown("storage", storage, STORAGES))
 
 
 def compress(values: Float[Array, "..."], *, axis: int, step: Int[Array, "..."]) -> Compressed:
