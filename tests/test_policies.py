@@ -7,9 +7,9 @@ from open_spiel.python.algorithms.expected_game_score import policy_value
 from open_spiel.python.policy import TabularPolicy, UniformRandomPolicy
 
 from jaxgames import enumerate_game, make
+from jaxgames.adapters import from_openspiel_policy, to_openspiel_policy
 from jaxgames.adapters.gambit import parse_efg
 from jaxgames.adapters.openspiel import from_openspiel
-from jaxgames.adapters.openspiel_policies import from_openspiel_policy, to_openspiel_policy
 
 GOOFSPIEL = "goofspiel(imp_info=True,points_order=descending,num_cards=3)"
 LEDUC = "leduc_poker(suit_isomorphism=True)"
