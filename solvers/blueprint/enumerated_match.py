@@ -80,8 +80,7 @@ def values_on_boards(
     Args:
       zero: what player 0 plays.
       one: what player 1 plays.
-      boards: as there.
-      mesh: as there.
+      boards, mesh: as of `winnings`.
 
     Returns:
       What player 0 wins on average, in chips per hand.

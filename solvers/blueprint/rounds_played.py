@@ -16,7 +16,8 @@ from solvers.blueprint.bucket_game import BucketGame, Tables, in_chunks
 from solvers.blueprint.deals import Deal
 from solvers.regret import match
 
-Played = dict[str, list[tuple[Array | None, Array | None]]]  # by kind of place, see there
+# by kind of place (NODE, FOLDED, END of `betting_rounds`), then by number
+Played = dict[str, list[tuple[Array | None, Array | None]]]
 ReadColumns = Callable[[Template, Array], Sequence[Array]]
 
 

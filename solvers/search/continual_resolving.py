@@ -133,7 +133,8 @@ def next_problem(
     # a loop: the program is as long for any length of the path
     state, played, _, problem = jax.lax.fori_loop(0, length, go_on, begin)
     for player in range(2):
-        if game.num_rows[1 - player] == 1:  # nothing else of this search counts: see above
+        if game.num_rows[1 - player] == 1:
+            # the opponent has one row, so a new problem at this state says as much as the old tree
             reach = [jnp.ones_like(own) for own in played]
             reach[player] = played[player]
             here = _afresh(state, tuple(reach), resolver, max_path=length)

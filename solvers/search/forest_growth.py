@@ -136,7 +136,7 @@ def expand(
       forest: before.
       layout: of the forest.
       leaf: places of leaves, one of each search.
-      wanted: the searches that expand at all; nothing happens either if a tree is full.
+      wanted: the searches that expand; a tree without room stays as it is.
       prior: of the new nodes.
       since: the sums of the weights of the searches' iterations so far `[B]`.
       evaluate: the evaluator.
