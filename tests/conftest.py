@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import pytest
-from slow_part import add_option, choose
+from slow_part import add_option, choose, ignored
 from xla_flags import QUICK_COMPILATION
 
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)
@@ -24,6 +24,7 @@ import jax
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_debug_key_reuse", True)
+jax.config.update("jax_traceback_in_locations_limit", 1)  # nobody reads them
 gc.set_threshold(100_000, 50, 100)
 
 WORKER_GIGABYTES = 2.0  # what one worker may take
@@ -36,8 +37,18 @@ def pytest_addoption(parser):
     add_option(parser)
 
 
+def pytest_ignore_collect(collection_path, config):
+    return ignored(config, collection_path)
+
+
 def pytest_collection_modifyitems(config, items):
     choose(config, items)
+
+
+def pytest_collection_finish():
+    """Modules stay: the collector need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config):
