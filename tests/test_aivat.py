@@ -101,8 +101,9 @@ def test_bad_input():
     policies = random_policies(tree, 0)
     with pytest.raises(ValueError, match=r"values \(3, 2\) must be"):
         aivat.estimates(tree, np.zeros((3, 2)), policies)
-    with pytest.raises(ValueError, match="1 policies"):
-        aivat.estimates(tree, tree.returns, policies[:1])
+    for given in (policies[:1], (*policies, None)):
+        with pytest.raises(ValueError, match=f"{len(given)} policies given; leduc_poker.* has 2"):
+            aivat.estimates(tree, tree.returns, given)
     with pytest.raises(ValueError, match="policy of player 1"):
         aivat.estimates(tree, tree.returns, (None, policies[1][:2]))
     never = np.zeros_like(policies[0])

@@ -60,10 +60,12 @@ def reach(tree: GameTree, policies: Sequence[PlayerPolicy | None]) -> Float[np.n
 
 def _move_probabilities(tree, policies):
     """The probability of the move that leads to each history; 1 for moves of unknown players."""
+    if len(policies) != tree.num_players:
+        raise ValueError(f"{len(policies)} policies given; {tree.game} has {tree.num_players}")
     legal = map(tree.legal_actions, range(tree.num_players))
     uniform = [rows / rows.sum(axis=1, keepdims=True) for rows in legal]
     given = [None if policy is None else np.asarray(policy, np.float64) for policy in policies]
-    check_policies(tree, [u if p is None else p for p, u in zip(given, uniform, strict=False)])
+    check_policies(tree, [u if p is None else p for p, u in zip(given, uniform, strict=True)])
     probability = tree.chance_prob.copy()
     for player, table in enumerate(given):
         if table is None:
