@@ -1,10 +1,13 @@
 """The command `approximate_best_response`, and the experiments `abr_uniform` and `abr_cfr`."""
 
+import types
+
 import pytest
 from experiment_cases import smoke_run
+from written_agent import write_agent
 
 from experiments import cli
-from experiments.best_response import abr_cfr, abr_uniform
+from experiments.best_response import abr_cfr, abr_search_agents, abr_uniform
 from experiments.commands import approximate_best_response
 from experiments.harness import results
 from experiments.student_of_games import training_run
@@ -85,6 +88,17 @@ def test_stand_ins_for_maps_of_the_paper_are_named(experiment):
     assert all(game in said["districts"] for game in abr_uniform.DISTRICTS)
     assert "War Museum, Queen Mary's Garden, Kennington Double" in said["districts"]
     assert "Kennington" not in said["cpu"] + said["paper"]
+
+
+def test_two_agents_of_a_game_have_two_curves(tmp_path, monkeypatch):
+    monkeypatch.setattr(abr_search_agents, "points", lambda run, game, agent, learning: [agent])
+    folders = [str(write_agent(tmp_path / name)) for name in "ab"]
+    options = abr_search_agents.Options(agents=tuple(folders), out=tmp_path / "out")
+    config = abr_search_agents.configure(abr_search_agents.PRESETS["cpu"], options)
+    curves = abr_search_agents.compute(types.SimpleNamespace(config=config))
+    agents = [f"{folder}:{count}" for folder in folders for count in config.simulations]
+    assert [*curves.values()] == [[agent] for agent in agents]
+    assert config.contents[0] == config.contents[1]
 
 
 def test_an_agent_is_known_by_its_files(tmp_path):

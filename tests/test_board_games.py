@@ -117,18 +117,18 @@ def test_games_and_numbers():
 def test_all_games_have_presets(name):
     module = registry.load(name)
     presets = {NAMES[0]: alphazero_board_games.PRESETS, NAMES[1]: sog_board_games.PRESETS}[name]
-    shared = module.batches(module.presets["paper"]).keys()
     for preset, configs in presets.items():
+        # devices are chosen before the game is known, so all games can be computed on them
+        sizes = module.batches(module.presets[preset])
+        assert all(size % (8 if preset == "paper" else 4) == 0 for size in sizes.values())
         assert configs.keys() == {*GAMES}
         assert configs["gardner_chess"] == module.presets[preset]
         for game, config in configs.items():
             assert config.game == game
             assert config.measured_at[0] == 0
             assert list(config.measured_at) == sorted(config.measured_at)
-            sizes = module.batches(config)
-            assert sizes.keys() == shared
-            # all can be computed on as many devices as the preset's own game
-            assert all(size % (8 if preset == "paper" else 4) == 0 for size in sizes.values())
+            assert sizes[f"batch in {game}"] == config.batch
+            assert sizes[f"episodes in {game}"] == config.episodes
             json.dumps(dataclasses.asdict(config))
 
 

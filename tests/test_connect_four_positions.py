@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import cli
+from experiments.perfect_information import connect_four_positions
 from experiments.perfect_information.connect_four_positions import (
     CELLS,
     NO_MOVE,
@@ -110,3 +111,10 @@ def test_the_solver_scores_some_of_them_so_again(positions):
 def test_bad_options_are_refused(words, message, capsys):
     assert cli.main(["connect_four_positions", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_folder_is_made_for_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(connect_four_positions, "_drawn", lambda *given: iter([{"moves": "3"}]))
+    file = tmp_path / "new" / "positions.csv"
+    assert cli.main(["connect_four_positions", "--out", str(file)]) == 0
+    assert file.read_text().split() == ["moves", "3"]

@@ -388,6 +388,14 @@ def test_elo_of_even_games_is_known_to_what_two_standard_errors_say(games, error
     assert share == pytest.approx(numbers["wins"].value / games)
 
 
+def test_elo_of_a_single_pair_is_as_wide_as_its_share_says():
+    numbers = {n.name: n for n in match.numbers(("a", "b"), [[record(1.0), record(0.0)]])}
+    share, found = numbers["share of points"], numbers["Elo difference"]
+    assert (share.low, share.high) == pytest.approx((0.75 * 0.05, 0.75 + 0.25 * 0.95))
+    assert found.low == pytest.approx(elo.difference(share.low))
+    assert found.high == pytest.approx(elo.difference(share.high))
+
+
 def test_clean_sweeps_give_a_bound():
     """Of ten pairs: a share of 0.05^(1/10) = 0.741 would win them all in 5 % of matches."""
     won = [[record(1.0), record(-1.0, fault="b")]] * 10

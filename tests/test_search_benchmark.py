@@ -178,6 +178,8 @@ def test_unequal_work_and_answers_are_refused(task, run, message):
     equal = {"answer": [0.5, 0.5], "simulations": TASKS[task].simulations, "move": TASKS[task].mate}
     other = Row(task=task, program="other", runs=[equal])
     search.check_equal(other, [ours, other])
+    capped = dataclasses.replace(ours, runs=[{"failure": "capped: 1,800 s"}])
+    search.check_equal(other, [capped, other])
     wrong = Row(task=task, program="other", runs=[equal | run])
     with pytest.raises(ValueError, match=message):
         search.check_equal(wrong, [ours, wrong])

@@ -1,6 +1,7 @@
 """The experiment `sog_london`: what it measures and keeps, with made-up games."""
 
 import dataclasses
+import math
 import pathlib
 import re
 import shutil
@@ -296,3 +297,13 @@ def test_all_settings_that_differ_are_named():
 def test_the_learning_rate_falls_until_the_end_of_training(name):
     config = london_settings.PRESETS[name]
     assert config.learner.decay_steps == config.measured_at[-1] * config.updates
+
+
+@pytest.mark.parametrize("preset", sog_london.PRESETS)
+def test_devices_that_share_all_sizes_can_train(preset):
+    config = sog_london.PRESETS[preset]
+    sizes = sog_london.COMMAND.batches(config)
+    learner = config.learner
+    for share in learner.policy_shares:
+        room = round(share * learner.capacity)
+        assert room % math.gcd(*sizes.values()) == 0

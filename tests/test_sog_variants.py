@@ -30,6 +30,18 @@ def test_variants_of_an_agent(tmp_path, monkeypatch, capfd):
     assert "own decisions only" in capfd.readouterr().out
 
 
+def test_a_run_knows_its_agent(tmp_path):
+    """So that it is not resumed with another one."""
+    folder = write_agent(tmp_path / "agent")
+    preset = sog_variants.PRESETS["smoke"]
+    options = sog_variants.Options(agent=folder, out=tmp_path / "out")
+    first = sog_variants.configure(preset, options)
+    assert first == sog_variants.configure(preset, options)
+    (folder / "network.npz").write_bytes(b"another")
+    assert first != sog_variants.configure(preset, options)
+    assert first.agent == str(folder)
+
+
 def test_folders_without_an_agent_are_refused(tmp_path, capfd):
     out = tmp_path / "out"
     arguments = ["sog_variants", "--out", str(out), "--agent", str(tmp_path)]

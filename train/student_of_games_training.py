@@ -115,12 +115,17 @@ def init(
     names = ("episodes", *["solves"] * bool(settings.solves), "queue_capacity")
     sizes = {name: getattr(settings, name) for name in names}
     learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
-    shares = replay.policy_capacities(settings.learner.capacity, settings.learner.policy_shares)
-    policies = {f"capacity * policy_shares[{player}]": size for player, size in enumerate(shares)}
-    device_batches.check_even(sizes | learner | policies, mesh)
+    device_batches.check_even(sizes | learner | policy_sizes(settings.learner), mesh)
     layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
     first = functools.partial(_first_state, settings=settings)
     return jax.jit(first, out_shardings=layout)(game, params, key)
+
+
+def policy_sizes(settings: LearnerSettings) -> dict[str, int]:
+    """For how many policies of each player the replay buffer has room, by name; devices share these
+    sizes, too."""
+    shares = replay.policy_capacities(settings.capacity, settings.policy_shares)
+    return {f"capacity * policy_shares[{player}]": size for player, size in enumerate(shares)}
 
 
 # The axes along which a run is cut on a mesh.

@@ -1,7 +1,8 @@
 """PimBot on one core: simulations and bare playouts per second, in Scotland Yard on London.
 
 Searches are those of the first round, whose playouts are the longest: of Mr X, and of the first
-detective after his move. Many games are searched side by side, in one process on one core.
+detective if it were to move first. Many games are searched side by side, in one process on one
+core.
 """
 
 from __future__ import annotations

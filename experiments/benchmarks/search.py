@@ -175,7 +175,8 @@ def check_equal(row: Row, rows: Sequence[Row]) -> None:
             raise ValueError(
                 f"{row.task}: {name} of {row.program} is {run[name]}, must be {expected}"
             )
-    if "answer" in run and not np.allclose(run["answer"], ours["answer"], rtol=1e-3, atol=1e-4):
+    both = "answer" in run and "answer" in ours  # else one of the two was capped before
+    if both and not np.allclose(run["answer"], ours["answer"], rtol=1e-3, atol=1e-4):
         worst = np.abs(np.subtract(run["answer"], ours["answer"])).max()
         raise ValueError(f"{row.task}: policies of {row.program} are off by {worst:g}")
 

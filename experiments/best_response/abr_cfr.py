@@ -17,6 +17,7 @@ from experiments.best_response.response_learning import PAPER_LEARNING, SMOKE_LE
 from experiments.harness import plots
 from experiments.harness.experiment import Experiment
 from experiments.harness.runs import Run
+from experiments.student_of_games.training_run import LOG
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -162,6 +163,7 @@ COMMAND = Experiment(
     },
     batches=lambda config: config.learning.shared_sizes(),
     compute=compute,
+    more_files=(LOG,),
     rows=response_curves.rows,
     draw=draw,
     numbers=response_curves.numbers,

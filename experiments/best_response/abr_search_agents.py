@@ -18,7 +18,8 @@ from experiments.best_response import response_curves
 from experiments.best_response.enumerable_responses import points
 from experiments.best_response.response_learning import PAPER_LEARNING, Learning
 from experiments.harness.experiment import Experiment
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run, RunArguments, agent_checksum
+from experiments.student_of_games.training_run import LOG
 from train.agent import agent_game
 
 
@@ -31,6 +32,7 @@ class Config:
     agents: tuple[str, ...] = tuple(  # the folders of their training
         f"experiments/results/{name}/cpu" for name in ("sog_leduc", "sog_glasses")
     )
+    contents: tuple[str, ...] = ()  # the checksums of their files
 
 
 PRESETS = {
@@ -65,17 +67,22 @@ class Options(RunArguments):
 def configure(config: Config, options: Options) -> Config:
     """The preset with the agents that were asked for; refuses folders without an agent."""
     agents = options.agents or config.agents
-    for agent in agents:
-        agent_game(pathlib.Path(agent))
-    return dataclasses.replace(config, agents=agents)
+    folders = [pathlib.Path(agent) for agent in agents]
+    for folder in folders:
+        agent_game(folder)
+    contents = tuple(agent_checksum(folder) for folder in folders)
+    return dataclasses.replace(config, agents=agents, contents=contents)
 
 
 def compute(run: Run) -> response_curves.Curves:
     """A learning curve by the agent's number of simulations and game."""
     config = run.config
     games = {agent: agent_game(pathlib.Path(agent)) for agent in config.agents}
+    several = len(set(games.values())) < len(games)  # agents of one game
     return {
-        f"SoG({count},1) in {game}": points(run, game, f"{agent}:{count}", config.learning)
+        f"SoG({count},1) in {game}{f' of {agent}' * several}": points(
+            run, game, f"{agent}:{count}", config.learning
+        )
         for agent, game in games.items()
         for count in config.simulations
     }
@@ -95,6 +102,7 @@ COMMAND = Experiment(
     configure=configure,
     batches=lambda config: config.learning.shared_sizes(),
     compute=compute,
+    more_files=(LOG,),
     rows=response_curves.rows,
     draw=response_curves.draw,
     numbers=response_curves.numbers,

@@ -11,6 +11,7 @@ from experiments.best_response.enumerable_responses import points
 from experiments.best_response.response_learning import PAPER_LEARNING, SMOKE_LEARNING, Learning
 from experiments.harness.experiment import Experiment
 from experiments.harness.runs import Run
+from experiments.student_of_games.training_run import LOG
 
 GAMES = (
     "kuhn_poker",
@@ -95,6 +96,7 @@ COMMAND = Experiment(
     },
     batches=lambda config: config.learning.shared_sizes(),
     compute=compute,
+    more_files=(LOG,),
     rows=response_curves.rows,
     draw=response_curves.draw,
     numbers=response_curves.numbers,

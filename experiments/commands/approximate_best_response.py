@@ -37,7 +37,8 @@ from experiments.best_response.response_learning import Learning
 from experiments.harness import devices, results
 from experiments.harness.experiment import CURVE, PLOT, Command, text_table
 from experiments.harness.progress import status
-from experiments.harness.runs import Run, RunArguments, checksum
+from experiments.harness.runs import Run, RunArguments, agent_checksum, checksum
+from experiments.student_of_games.training_run import LOG
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make, unknown
@@ -181,7 +182,7 @@ def _content(agent: str) -> str:
         if path.is_file():
             return checksum([path])
         if path.is_dir():
-            return checksum(sorted([*path.glob("*.json"), *path.glob("*.npz")]))
+            return agent_checksum(path)
     return ""
 
 
@@ -204,7 +205,8 @@ def _in_holdem(name: str) -> bool:
 def _run(arguments: Arguments, config: Config, command: str, mesh: Mesh | None) -> Run:
     """The run that writes into the folder."""
     name = "approximate_best_response"
-    return Run(arguments, config, experiment=name, command=command, mesh=mesh)
+    files = (CURVE, PLOT, LOG)
+    return Run(arguments, config, experiment=name, command=command, mesh=mesh, files=files)
 
 
 def _respond_in_holdem(

@@ -113,7 +113,8 @@ def numbers(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> list
     )
     if 0 < share < 1:
         # a bootstrap sample may have no loss at all: a bound of a share is kept from 0 and 1
-        least = 1 / (4 * len(games))
+        unseen_low, unseen_high = results.unseen_range(share, len(pairs))
+        least = min(1 / (4 * len(games)), unseen_low, 1 - unseen_high)
         low, high = (elo.difference(min(max(x, least), 1 - least)) for x in (low, high))
         found.append(
             results.Number(

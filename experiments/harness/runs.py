@@ -250,6 +250,16 @@ def checksum(files: Iterable[pathlib.Path]) -> str:
     return found.hexdigest()
 
 
+def agent_checksum(folder: pathlib.Path) -> str:
+    """The checksum of the records and networks in a folder, which tells whether its agent is still
+    the same.
+
+    Raises:
+      OSError: a file cannot be read.
+    """
+    return checksum(sorted([*folder.glob("*.json"), *folder.glob("*.npz")]))
+
+
 def _read_kept(path):
     """A list with what a file holds, or an empty one."""
     try:

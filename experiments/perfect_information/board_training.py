@@ -137,13 +137,19 @@ def training_experiment(
         config = change(presets[options.preset][options.game], options)
         return dataclasses.replace(config, seed=options.seed)
 
+    def batches(config: Config) -> dict[str, int]:
+        """Of all games: the devices are chosen before the options are read."""
+        games = next(games for games in presets.values() if games[GAMES[0]] == config)
+        sizes = {game: {"batch": each.batch, **shared(each)} for game, each in games.items()}
+        return {f"{name} in {game}": x[name] for game, x in sizes.items() for name in x}
+
     return Experiment(
         name=name,
         shown="results of duels and Elo against training steps",
         options=options,
         configure=configure,
         presets={preset: configs[GAMES[0]] for preset, configs in presets.items()},
-        batches=lambda config: {"batch": config.batch} | dict(shared(config)),
+        batches=batches,
         compute=functools.partial(compute, new_student),
         rows=rows,
         draw=functools.partial(draw, label),

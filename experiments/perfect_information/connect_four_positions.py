@@ -96,8 +96,9 @@ def solver_module() -> ModuleType:
 class Arguments:
     """Write positions of Connect Four with the scores of all moves, by a solver.
 
-    The solver is bitbully. Positions are met by games in which every other move, at random, is a
-    best one. They are different, up to reflection, and have two legal moves or more.
+    The solver is bitbully. Positions are met by games in which each move is, with probability
+    one half, a best one, and else any legal one. They are different, up to reflection, and have two
+    legal moves or more.
     """
 
     out: pathlib.Path
@@ -118,6 +119,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         raise ValueError(f"per_ply={arguments.per_ply} must be at least 1")
     if arguments.out.exists():
         raise ValueError(f"out={arguments.out} exists")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     rows = [*_drawn(solver_module(), arguments.per_ply, random.Random(arguments.seed))]
     results.write_csv(arguments.out, rows)
 

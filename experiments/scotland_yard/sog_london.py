@@ -54,7 +54,7 @@ from solvers.scotland_yard.pimbot import PimBot
 from solvers.search.search_state import GrowingTreeCfr
 from train.metrics import read_metrics
 from train.paper_settings import learner_deviations, paper_settings
-from train.student_of_games_training import StudentOfGamesSettings
+from train.student_of_games_training import StudentOfGamesSettings, policy_sizes
 
 _TIMED_STEPS = 5
 _MAX_PATH = 3  # public states from one decision to the next: Mr X's move, and showing himself
@@ -342,14 +342,17 @@ COMMAND = Experiment(
             " alone, and 25 minutes are about 2,000 of its 17 million steps"
         ),
     },
-    batches=lambda config: {
-        "episodes": config.episodes,
-        "solves": config.solves,
-        "batch_size": config.learner.batch_size,
-        "capacity": config.learner.capacity,
-        "queue_capacity": StudentOfGamesSettings.queue_capacity,
-        "batch": config.batch,
-    },
+    batches=lambda config: (
+        {
+            "episodes": config.episodes,
+            "solves": config.solves,
+            "batch_size": config.learner.batch_size,
+            "capacity": config.learner.capacity,
+            "queue_capacity": StudentOfGamesSettings.queue_capacity,
+            "batch": config.batch,
+        }
+        | policy_sizes(config.learner)
+    ),
     compute=compute,
     rows=rows,
     draw=draw,

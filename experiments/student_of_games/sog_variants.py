@@ -21,7 +21,7 @@ from rich.table import Table
 
 from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run, RunArguments, agent_checksum
 from experiments.student_of_games.measured_search import SearchLaboratory
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
 from solvers.search import continual_resolving, growing_tree_cfr
@@ -75,6 +75,8 @@ class Config:
     seeds: int
     variants: tuple[str, ...] = tuple(VARIANTS)
     batch: int = 64  # searches side by side
+    agent: str = ""  # folder of the agent; empty: that of the repository
+    content: str = ""  # the checksum of its files
 
 
 PRESETS = {
@@ -136,7 +138,12 @@ def configure(config: Config, options: Options) -> Config:
         for name in config.variants
         if _ALL[name].own_decisions_only is not agent.own_decisions_only
     ]
-    return dataclasses.replace(config, variants=tuple(variants))
+    return dataclasses.replace(
+        config,
+        variants=tuple(variants),
+        agent="" if options.agent == _TRAINED else str(options.agent),
+        content=agent_checksum(options.agent),
+    )
 
 
 def compute(run: Run) -> Outcome:

@@ -119,7 +119,8 @@ def run(
         exploitability is not finite.
       OSError: the checkpoint cannot be written.
     """
-    state, points = restore(folder, prepared) if resume else (prepared.initial_state, [])
+    start = prepared.initial_state, [], 0.0
+    state, points, seconds = restore(folder, prepared) if resume else start
     if int(state.step) > schedule.iterations:
         raise ValueError(
             f"iterations={schedule.iterations} is less than the {int(state.step)} iterations of"
@@ -127,7 +128,7 @@ def run(
         )
     compile_seconds = _compile(prepared, state)
     store = _Store(folder, prepared, made=int(state.step), saved=saved)
-    pace, seconds = 1, points[-1].seconds if points else 0.0
+    pace = 1
     report(int(state.step), latest(points), 0.0)
     with ctrl_c_waits() as pressed:
         while not schedule.done(iteration := int(state.step), points):
@@ -140,10 +141,10 @@ def run(
                 points.append(_evaluate(prepared, state, seconds, weight))
             report(int(state.step), latest(points), count / elapsed)
             if pressed() or store.times.due():
-                store.save(state, points)
+                store.save(state, points, seconds)
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {int(state.step):,} iterations")
-    store.save(state, points)
+    store.save(state, points, seconds)
     values, _ = _measured(prepared, state, weight)
     return MeasuredSolve(state=state, points=points, values=values, compile_seconds=compile_seconds)
 
@@ -164,8 +165,9 @@ def iterations_per_second(
     return count / min(elapsed, *again)
 
 
-def restore(folder: pathlib.Path, prepared: PreparedSolver) -> tuple[PyTree, list[Point]]:
-    """State and curve of the checkpoint in `folder`; those of the start if there is none.
+def restore(folder: pathlib.Path, prepared: PreparedSolver) -> tuple[PyTree, list[Point], float]:
+    """State and curve of the checkpoint in `folder`, and the seconds that the state took; those of
+    the start if there is none.
 
     Raises:
       ValueError: the checkpoint is damaged, or of another solve.
@@ -175,12 +177,12 @@ def restore(folder: pathlib.Path, prepared: PreparedSolver) -> tuple[PyTree, lis
     template = jax.eval_shape(lambda: prepared.initial_state)
     path = _state_folder(folder)
     try:
-        state, curve = checkpoint.read_with_notes(path, template, identity=_identity(prepared))
+        state, notes = checkpoint.read_with_notes(path, template, identity=_identity(prepared))
     except FileNotFoundError:
-        return prepared.initial_state, []
-    if curve is None:
-        raise ValueError(f"the checkpoint at {path} has no curve: it is of an older version")
-    return state, [Point(**point) for point in curve]
+        return prepared.initial_state, [], 0.0
+    if not isinstance(notes, dict):
+        raise ValueError(f"the checkpoint at {path} has no seconds: it is of an older version")
+    return state, [Point(**point) for point in notes["points"]], notes["seconds"]
 
 
 def _identity(prepared):
@@ -204,7 +206,7 @@ class _Store:
         self.folder, self.prepared = folder, prepared
         self.made, self.saved, self.times = made, saved, CheckpointTimes(_CHECKPOINT_SECONDS)
 
-    def save(self, state, points) -> None:
+    def save(self, state, points, seconds) -> None:
         with self.times.writing():
             if int(state.step) == self.made:
                 return
@@ -214,7 +216,7 @@ class _Store:
                 _state_folder(self.folder),
                 state,
                 identity=_identity(self.prepared),
-                notes=[dataclasses.asdict(point) for point in points],
+                notes={"seconds": seconds, "points": [*map(dataclasses.asdict, points)]},
             )
             self.made = int(state.step)
             self.saved()
