@@ -321,6 +321,12 @@ def test_bad_states_are_refused(text, message):
         acpc_protocol.parse_state(holdem.hunl(), text)
 
 
+@pytest.mark.parametrize("text", ["r0", "r00", "r"])
+def test_raises_of_nothing_are_no_calls(text):
+    with pytest.raises(ValueError, match="must be f, c or r with a positive number of chips"):
+        acpc_protocol.parse_action(holdem.hunl(), text)
+
+
 def test_limit_raises_have_no_size():
     game = holdem.limit_holdem()
     assert acpc_protocol.parse_betting(game, "rrrc/") == (2, 2, 2, 1)

@@ -95,10 +95,41 @@ def test_chess_moves_are_those_of_another_program():
     assert (wrong, number > 200) == ([], True)
 
 
+def test_positions_of_fen_have_no_past():
+    """The first position is as at the start of a game, and comes back for the third time only when
+    it has come back twice."""
+    referee = load("gardner_chess")
+    again = uci_moves.from_fen(referee.game, uci_moves.fen(referee.game, referee.start))
+    seen = [referee.game.encode(position) for position in (again, referee.start)]
+    np.testing.assert_array_equal(*seen)
+    back = ["b1a3", "b5c3", "a3b1", "c3b5"]
+    assert not referee.is_over(referee.played(back, again))
+    assert referee.is_over(referee.played(back * 2, again))
+
+
+@pytest.mark.parametrize(
+    ("text", "winner"), [("k4/1Q3/1K3/5/5 b - - 0 1", 1), ("4K/3q1/3k1/5/5 w - - 0 1", -1)]
+)
+def test_who_is_mated_in_a_fen_has_lost(text, winner):
+    referee = load("gardner_chess")
+    position = uci_moves.from_fen(referee.game, text)
+    assert referee.payoff(position) == winner
+    assert referee.ending(position) == "checkmate"
+
+
+@pytest.mark.slow
+def test_all_moves_of_a_fen_are_found():
+    """The position with the most legal moves, by Nenad Petrovic."""
+    game = load("chess").game
+    text = "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1"
+    assert len(uci_moves.moves(game, uci_moves.from_fen(game, text))) == 218
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("k7/8/8/8/8/8/3Pp3/K7 w - e3 0 1", "'e3' is not of the form"),
         ("8/8 w", "six fields"),
         ("8/8/8/8/8/8/8/7 w - - 0 1", "8 rows of 8 squares"),
         ("8/8/8/8/8/8/8/8 w - - 0 1", "a king of each colour"),

@@ -53,7 +53,10 @@ def test_a_shorter_horizon_ends_the_game_in_a_draw():
         state = game.step(state, jnp.int32(action))
     assert (state.actor, state.returns.tolist()) == (TERMINAL, [0, 0])
     assert game.information_state(state, 0).tolist() == [2, 4, 0]
-    assert game.render(state) == "pgx:tic_tac_toe: 4 0"
+    assert game.render(state) == "pgx:tic_tac_toe(max_depth=2): 4 0"
+    again = make(str(game))
+    assert (again.max_depth, str(again)) == (2, str(game))
+    assert str(make("pgx:tic_tac_toe(max_depth=9)")) == "pgx:tic_tac_toe"
 
 
 @pytest.mark.parametrize(

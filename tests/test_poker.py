@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.holdem.acpc import parse_game
 from jaxgames.holdem.named_games import hunl, limit_holdem, nlfh
-from jaxgames.holdem.rules import CALL, Poker
+from jaxgames.holdem.rules import CALL, NOTHING, Poker
 from solvers.linear_program import solve
 from solvers.sequence_form import build_sequence_form
 
@@ -320,6 +321,7 @@ def test_pictures():
         (HEADS_UP.replace("blind", "blinds"), "line 6 of the game definition is not understood"),
         (HEADS_UP.replace("numSuits = 4\n", ""), "the game definition lacks numsuits"),
         (HEADS_UP + "stack = 1 1", "line 13 of the game definition gives stack again"),
+        (HEADS_UP + f"stack = {' 2147483647' * 6};", "line 13 .* is not understood"),
         (
             HEADS_UP.replace("20000 20000", "20000 100"),
             r"stacks \[20000, 100\]; they must be equal",
@@ -348,6 +350,7 @@ def test_bad_definitions(text, message):
         ({"ranks": 2}, "9 cards are dealt, but ranks=2 times suits=4 are 8"),
         ({"hole": 3}, r"must be 1 to 7 cards together"),
         ({"max_raises": (0, 4, 4, 4)}, "limit games need raise_sizes and max_raises"),
+        ({"stack": 2**30}, "stack=1073741824 of players=2 are 2,147,483,648 chips or more"),
     ],
 )
 def test_bad_rules(parameters, message):
@@ -355,6 +358,35 @@ def test_bad_rules(parameters, message):
         Poker(**parameters)
 
 
-def test_bad_bets():
-    with pytest.raises(ValueError, match="'half' of bets must be a positive fraction"):
-        hunl(("half",))
+@pytest.mark.parametrize(
+    ("bets", "message"),
+    [
+        (("half",), "'half' of bets must be a positive fraction"),
+        (
+            (0.5,),
+            "0.5 of bets must be a positive fraction of the pot, 'random' or 'allin', as text",
+        ),
+        (("0.5", "1", "0.50"), r"bets=\('0.5', '1', '0.50'\) must be different"),
+        (("53688",), "'53688' of bets with stack=20000 may need numbers of 2,147,483,648 chips"),
+        (("1e10",), "'1e10' of bets with stack=20000 may need numbers of"),
+        (("30.0001",), "'30.0001' of bets with stack=20000 may need numbers of"),
+    ],
+)
+def test_bad_bets(bets, message):
+    with pytest.raises(ValueError, match=message):
+        hunl(bets)
+
+
+def test_all_actions_of_a_hand_have_a_place():
+    """Also where raises are smaller than the blinds, and so more than stacks of blinds."""
+    game = Poker(stack=20, raise_sizes=(1,) * 4, max_raises=(9,) * 4)
+    state, play = game.init(), jax.jit(game.step)
+    for action in itertools.chain([-1] * 4, [CALL + 1] * 9, itertools.repeat(CALL)):
+        if state.actor == TERMINAL:
+            break
+        if state.actor == CHANCE:
+            action = int(np.argmax(state.chance_probs))
+        elif action < 0 or not state.legal[action]:
+            action = CALL
+        state = play(state, jnp.int32(action))
+    assert state.num_taken == np.sum(state.history != NOTHING)

@@ -56,6 +56,7 @@ def test_every_move_has_its_way_back(name, black):
         ([(1, 1, "taxi")], r"edge \(1, 1, 'taxi'\) leads from a station to itself"),
         ([(1, 2, "taxi"), (2, 1, "taxi")], r"edge \(1, 2, 'taxi'\) twice"),
         ([], "no edges"),
+        ([(-1, 2, "taxi")], r"station -1 of edge \(-1, 2, 'taxi'\) must be at least 1"),
     ],
 )
 def test_bad_map_is_refused(edges, message):
@@ -63,6 +64,8 @@ def test_bad_map_is_refused(edges, message):
         add_map("bad", edges)
     with pytest.raises(ValueError, match="a map named 'london' exists already"):
         add_map("london", [(1, 2, "taxi")])
+    with pytest.raises(ValueError, match="name='a,b' must be letters, digits and underscores"):
+        add_map("a,b", [(1, 2, "taxi")])
 
 
 # Parameters

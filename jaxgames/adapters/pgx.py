@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -135,10 +136,15 @@ class PgxGame(Game):
         return f"{self}: {' '.join(map(str, actions)) or 'no move yet'}"
 
     def parameters(self) -> dict[str, object]:
-        return {}
+        return (
+            {}
+            if self.horizon == _known_depth(self.env, self.num_actions)
+            else {"max_depth": self.horizon}
+        )
 
     def __str__(self) -> str:
-        return f"pgx:{self.env.id}"
+        given = "".join(f"({name}={value})" for name, value in self.parameters().items())
+        return f"pgx:{self.env.id}{given}"
 
 
 def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
@@ -148,7 +154,7 @@ def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
     steps ends there with the rewards so far, which in pgx's own games is a draw.
 
     Args:
-      env: a `pgx.Env`, or its name.
+      env: a `pgx.Env`, or its name, which `(max_depth=NUMBER)` may follow.
       max_depth: the largest number of steps; by default the longest possible episode, which is
         known for pgx's own games only.
 
@@ -159,18 +165,20 @@ def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
       ValueError: an unknown name, not two players, hidden information or chance, or an unknown
         `max_depth`.
     """
+    if isinstance(env, str) and (match := re.fullmatch(r"(\w+)\(max_depth=(\d+)\)", env)):
+        env, max_depth = match[1], int(match[2])
     env = make_env(env)
-    kind = kind_of(env)
     if env.num_players != 2:
         raise ValueError(f"pgx:{env.id} has {env.num_players} player(s); from_pgx needs 2")
     with lenient():
         root = jax.tree.map(np.asarray, jax.jit(env.init)(jax.random.key(0)))
-    if kind not in MAX_DEPTH:
+    known = _known_depth(env, root.legal_action_mask.shape[0])
+    if known is None:
         _check_no_chance(env, root)
         if max_depth is None:
             raise ValueError(f"pgx:{env.id}: max_depth must be given, as it is not known")
     if max_depth is None:
-        max_depth = MAX_DEPTH[kind](root.legal_action_mask.shape[0])
+        max_depth = known
     if max_depth < 1:
         raise ValueError(f"pgx:{env.id}: max_depth={max_depth} must be at least 1")
     return PgxGame(env=env, horizon=max_depth, root=root)
@@ -208,6 +216,12 @@ def make_env(env: Any) -> Any:
     own = chess_environments.ENVIRONMENTS | go_environments.ENVIRONMENTS
     with lenient():
         return own[env]() if env in own else pgx.make(env)
+
+
+def _known_depth(env, num_actions):
+    """The longest episode of one of pgx's own games; None of others."""
+    longest = MAX_DEPTH.get(kind_of(env))
+    return longest and longest(num_actions)
 
 
 def kind_of(env: Any) -> str:

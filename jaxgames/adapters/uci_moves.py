@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgames.adapters import board_text
+from jaxgames.adapters import board_text, chess_moves
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 
 _PIECES = ".PNBRQKkqrbnp"  # by pgx's numbers: 1 to 6 are the pieces of the player to move, -1 to -6
@@ -158,14 +158,41 @@ def from_fen(game: PgxBeliefs, text: str) -> PgxPosition:
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         state = read(text)
     turn = jnp.int32("wb".index(text.split()[1]))
-    state = state.replace(
+    # pgx gives rewards for mate alone: who is to move has lost
+    score = jnp.where(jnp.any(state.rewards != 0), 2 * turn - 1, 0).astype(jnp.float32)
+    state = _without_past(game, state).replace(
         current_player=(game.first + turn) % 2,
         observation=None,
         rewards=None,
     )
     if game.env.id == "chess":
         state = state.replace(_player_order=game.start.pgx._player_order)
-    return PgxPosition(pgx=state, score=jnp.float32(0), num_steps=jnp.int32(0))
+    return PgxPosition(pgx=state, score=score, num_steps=jnp.int32(0))
+
+
+def _without_past(game, state):
+    """A state that pgx has read, without the first position of the game, which pgx takes for the
+    one before it, and with all legal actions, of which pgx looks for the first 200 only."""
+    if game.env.id == "chess":
+        x = state._x
+        legal = _legal_actions(x.board, x.en_passant, x.castling_rights[0])
+        state = state.replace(
+            _x=x._replace(
+                board_history=x.board_history.at[1:].set(0),
+                hash_history=x.hash_history.at[1:].set(0),
+                legal_action_mask=legal,
+            )
+        )
+    else:
+        legal = _legal_actions(state._board)
+        state = state.replace(
+            _board_history=state._board_history.at[1:].set(0),
+            _hash_history=state._hash_history.at[1:].set(0),
+        )
+    return state.replace(legal_action_mask=legal | state.terminated)
+
+
+_legal_actions = jax.jit(chess_moves.legal_actions)
 
 
 def _check_fen(text, size):
@@ -178,7 +205,9 @@ def _check_fen(text, size):
         raise ValueError(f"fen={text!r} must have {size} rows of {size} squares")
     if any(fields[0].count(king) != 1 for king in "kK"):
         raise ValueError(f"fen={text!r} must have a king of each colour")
-    forms = (r"[wb]", r"-|K?Q?k?q?", r"-|[a-h][36]", r"\d{1,3}", r"\d{1,4}")
+    passing = "-" if size == 5 else rf"-|[a-h]{'6' if fields[1] == 'w' else '3'}"
+    castling = "-" if size == 5 else r"-|K?Q?k?q?"
+    forms = (r"[wb]", castling, passing, r"\d{1,3}", r"\d{1,4}")
     for field, form in zip(fields[1:], forms, strict=True):
         if not re.fullmatch(form, field):
             raise ValueError(f"fen={text!r}: {field!r} is not of the form {form}")

@@ -48,7 +48,7 @@ def parse_game(text: str) -> Poker:
         if keyword in ("limit", "nolimit"):
             kind = keyword
             continue
-        match = re.fullmatch(r"(\w+)\s*=\s*((?:\d+\s*)+)", content)
+        match = re.fullmatch(r"(\w+)\s*=\s*(\d+(?:\s+\d+)*)", content)
         name = _KEYS.get(match[1].lower()) if match else None
         if name is None:
             raise ValueError(f"line {number} of the game definition is not understood: {line!r}")

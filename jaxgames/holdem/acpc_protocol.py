@@ -108,11 +108,11 @@ def parse_action(game: Poker, text: str) -> int:
     Raises:
       ValueError: the text is no action.
     """
-    if match := re.fullmatch(r"f|c|r" if game.limit else r"f|c|r(\d+)", text):
+    if match := re.fullmatch(r"f|c|r" if game.limit else r"f|c|r(0*[1-9]\d*)", text):
         if text in ("f", "c"):
             return FOLD if text == "f" else CALL
         return _RAISE if game.limit else CALL + int(match[1])
-    wanted = "f, c or r" if game.limit else "f, c or r with a number of chips"
+    wanted = "f, c or r" if game.limit else "f, c or r with a positive number of chips"
     raise ValueError(f"action {text!r} must be {wanted}")
 
 

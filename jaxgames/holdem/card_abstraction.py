@@ -52,7 +52,9 @@ class CardAbstraction:
     perfect_recall: bool = False
 
     def __post_init__(self):
-        if not self.streets or self.num_buckets[-1] > MOST_BUCKETS:
+        if not self.streets:
+            raise ValueError("abstraction streets=(): there must be one or more")
+        if self.num_buckets[-1] > MOST_BUCKETS:
             raise ValueError(
                 f"abstraction {self}: a street has {self.num_buckets[-1]:,} sequences of buckets;"
                 f" at most {MOST_BUCKETS:,} are allowed"

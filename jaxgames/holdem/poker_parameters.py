@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from jaxgames.core import Game
 from jaxgames.holdem.cards import RANKS, SUITS
 
 UNLIMITED = 0  # as `max_raises`, and as the stack of limit games
 MAX_STACK = 2**30  # chips
+_MAX_CHIPS = 2**31  # of all players together, and in all that is computed of them: int32
 
 
 def check_parameters(game: Game) -> None:
@@ -52,6 +55,11 @@ def _check_players(game):
             f"poker: stack={game.stack} must be more than blinds={game.blinds}, and at most"
             f" {MAX_STACK}"
         )
+    if game.players * game.stack >= _MAX_CHIPS:
+        raise ValueError(
+            f"poker: stack={game.stack} of players={game.players} are {_MAX_CHIPS:,} chips or more;"
+            " allowed: fewer"
+        )
 
 
 def _check_rounds(game):
@@ -73,16 +81,29 @@ def _check_rounds(game):
 def _check_bets(game):
     if game.bets and game.limit:
         raise ValueError(f"poker: bets={game.bets} is for no-limit games")
-    for bet in game.bets:
-        if bet not in ("allin", "random") and not _is_fraction(bet):
+    sizes = [bet if bet in ("allin", "random") else _fraction(bet) for bet in game.bets]
+    for bet, size in zip(game.bets, sizes, strict=True):
+        if size is None:
             raise ValueError(
                 f"poker: {bet!r} of bets must be a positive fraction of the pot, 'random' or"
-                " 'allin'"
+                " 'allin', as text"
             )
+        if isinstance(size, str):
+            continue
+        over, under = size.numerator, size.denominator
+        if max(size * game.players * game.stack, over * under) >= _MAX_CHIPS:
+            raise ValueError(
+                f"poker: {bet!r} of bets with stack={game.stack} may need numbers of"
+                f" {_MAX_CHIPS:,} chips; allowed: fewer"
+            )
+    if len(set(sizes)) < len(sizes):
+        raise ValueError(f"poker: bets={game.bets} must be different")
 
 
-def _is_fraction(text):
+def _fraction(text):
+    """The fraction of a pot, as the rules compute it; None if the text is none."""
     try:
-        return 0 < float(text) < float("inf")
-    except ValueError:
-        return False
+        fraction = Fraction(text).limit_denominator(10_000) if isinstance(text, str) else 0
+    except (ValueError, ZeroDivisionError):
+        return None
+    return fraction if fraction > 0 else None

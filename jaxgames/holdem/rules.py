@@ -130,6 +130,8 @@ class Poker(Game):
         each raise."""
         rounds = len(self.board)
         step = max(*self.blinds, 1)
+        if self.limit:
+            step = min(step, *self.raise_sizes)
         by_stack = self.stack // step + self.players if self.stack else MAX_STACK
         limits = [count or by_stack for count in self.max_raises]
         raises = min(sum(limits), by_stack)

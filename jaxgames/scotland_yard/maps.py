@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.resources
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -75,8 +76,12 @@ def add_map(name: str, edges: Iterable[tuple[int, int, str]]) -> Map:
       The map.
 
     Raises:
-      ValueError: a map of this name exists, or an edge is a loop, given twice or of unknown kind.
+      ValueError: the name has other characters than letters, digits and underscores, or a map of
+        this name exists; a station's number is below 1; or an edge is a loop, given twice or of
+        unknown kind.
     """
+    if not re.fullmatch(r"\w+", name):
+        raise ValueError(f"add_map: name={name!r} must be letters, digits and underscores")
     if name in (*_PACKAGED, *_added):
         raise ValueError(f"add_map: a map named {name!r} exists already")
     _added[name] = _make_map(name, edges)
@@ -136,6 +141,8 @@ def _make_map(name, edges):
             raise ValueError(unknown(f"kind of edge {edge} of map {name!r}:", edge[2], KINDS))
         if edge[0] == edge[1]:
             raise ValueError(f"map {name!r}: edge {edge} leads from a station to itself")
+        if edge[0] < 1:
+            raise ValueError(f"map {name!r}: station {edge[0]} of edge {edge} must be at least 1")
     twice = [edge for edge in sorted(set(edges)) if edges.count(edge) > 1]
     if twice or not edges:
         raise ValueError(f"map {name!r}: " + (f"edge {twice[0]} twice" if twice else "no edges"))
