@@ -200,6 +200,8 @@ def made(monkeypatch):
 
 
 def test_tables_are_kept_and_made_again_if_damaged(made, tmp_path):
+    with pytest.raises(ValueError, match=r"streets=\(\): there must be one or more"):
+        CardAbstraction(())
     abstraction, board = CardAbstraction.parse("169/ehs2:50"), (0, 3)
     told = []
     first = bucket_tables(abstraction, board=board, folder=tmp_path, report=told.append)
