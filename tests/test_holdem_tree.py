@@ -1,5 +1,7 @@
 """Hold'em subgames: payoffs by brute force over pairs of hands."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,9 +18,11 @@ import solvers.holdem.showdown_by_ranks
 from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree, subtree, with_bet
 from jaxgames.holdem.cards import parse_cards
-from jaxgames.holdem.ranges import HANDS, parse_range
+from jaxgames.holdem.ranges import HANDS, hand_number, parse_range
 from solvers import cfr
-from solvers.holdem.subgame_tree import holdem_tree
+from solvers.holdem.holdem_solution import HoldemSolution
+from solvers.holdem.subgame_below import subgame_part
+from solvers.holdem.subgame_tree import build_holdem_tree, holdem_tree
 from solvers.sequence_form import sweeps
 
 BOARD = parse_cards("Td9d6hQc2s")
@@ -142,6 +146,66 @@ def test_payoffs_after_an_added_bet():
         deck = tuple(range(52))
         subgame = Subgame(betting=game, deck=deck, deals=(), hands=tree.hands, policy=policy)
         assert_values_by_hand(tree, policy, subgame, tree.ranges, BOARD)
+    solution = uniform(holdem_tree(BOARD, ranges, game))
+    assert sum(solution.ev) == pytest.approx(300, abs=1e-3)
+    assert solution.root.mean_ev() == pytest.approx(solution.ev[solution.root.player], abs=1e-3)
+
+
+def uniform(tree):
+    state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
+    return HoldemSolution(tree, cfr.average_policy(tree.sequence_form, state))
+
+
+def turn(ranges, **more):
+    game = build_betting_tree(pot=200, stack=900, streets=2, sizes=BetSizes.parse("allin", ""))
+    return holdem_tree(parse_cards("Td9d6hQh"), ranges, game, **more)
+
+
+def test_hands_with_a_dealt_card_expect_nothing():
+    solution = uniform(turn((parse_range("22, AKs"), parse_range("JJ, 55"))))
+    node = solution.play("check", "check", card="2s")
+    dead = (node.solution.tree.hands[0] == parse_cards("2s")[0]).any(axis=1)
+    assert dead.any()
+    assert (node.ev[dead] == 0).all()
+    assert (node.action_ev[dead] == 0).all()
+    assert (node.ev[~dead] != 0).all()
+
+
+def test_a_part_has_the_hands_and_boards_of_the_whole_tree():
+    tree = turn((parse_range("random"), parse_range("22, AKs:0.5")))
+    part = subgame_part(tree, int(tree.betting.child[0, 0])).tree
+    for name in ("hands", "ranges"):
+        for ours, theirs in zip(getattr(part, name), getattr(tree, name), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(part.streets, tree.streets, strict=True):
+        np.testing.assert_array_equal(ours.boards, theirs.boards)
+
+
+def test_weights_are_equal_as_they_are_kept(tmp_path):
+    """A file has 32 bits of them, by which it finds the symmetries of suits again."""
+    weights = parse_range("AKs, QQ, 65s")
+    ace_of, king_of = (parse_cards(f"{rank}c{rank}s") for rank in "AK")
+    for (ace, king), weight in zip(
+        zip(ace_of, king_of, strict=True), (0.3, 0.1 + 0.2), strict=True
+    ):
+        weights[hand_number(ace, king)] = weight
+    solution = uniform(turn((weights, parse_range("JJ"))))
+    assert [len(street.boards) for street in solution.tree.streets] == [1, 35]
+    solution.save(tmp_path / "solution.npz")
+    again = HoldemSolution.load(tmp_path / "solution.npz")
+    np.testing.assert_array_equal(again.tree.streets[1].boards, solution.tree.streets[1].boards)
+
+
+@pytest.mark.slow
+def test_the_order_of_a_deck_does_not_matter():
+    deck = tuple(range(0, 52, 4)) + tuple(range(1, 52, 4))  # two suits
+    hands = np.array(list(itertools.combinations(sorted(deck), 1)))
+    game = build_betting_tree(pot=2, stack=4, streets=3, sizes=BetSizes.parse("allin", ""))
+    values = []
+    for cards in (deck, tuple(sorted(deck)), deck[::-1]):
+        tree = build_holdem_tree((), hands, (np.ones(26),) * 2, game, deals=(3, 1), deck=cards)
+        values.append(uniform(tree).ev)
+    np.testing.assert_allclose(values[1:], [values[0]] * 2, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -173,3 +237,10 @@ def test_bad_subgames():
     streets = build_betting_tree(pot=1, stack=2, streets=2, sizes=SIZES)
     with pytest.raises(ValueError, match="has 2 streets; from a board of 5 cards there are 1"):
         holdem_tree(BOARD, (everything, everything), streets)
+    for weight in (-1.0, np.nan, np.inf):
+        weights = everything.copy()
+        weights[0] = weight
+        with pytest.raises(ValueError, match="weights of player 1's range must be finite and at"):
+            holdem_tree(BOARD, (everything, weights), betting())
+    with pytest.raises(ValueError, match=r"board=\(.*, 52\) must be of cards of the deck"):
+        holdem_tree((*BOARD[:4], 52), (everything, everything), betting())

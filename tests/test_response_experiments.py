@@ -21,6 +21,13 @@ def test_a_run_of_aivat(tmp_path):
         assert both < raw / 2
 
 
+def test_who_searches_is_not_said_to_play_without():
+    for preset in abr_chumps.PRESETS.values():
+        said = abr_chumps.COMMAND.words(preset)["deviations"]
+        without = preset.learning.measured_simulations == 1
+        assert (holdem_responses.WITHOUT_SEARCH in said) == without
+
+
 def test_all_responders_to_chumps_are_drawn(tmp_path):
     config = abr_chumps.PRESETS["cpu"]
     cells = [

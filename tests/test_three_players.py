@@ -347,6 +347,7 @@ def test_matches_on_duplicate_deals():
     assert match.won.sum() == pytest.approx(0, abs=1e-4)
     assert (match.error > 0).all()
     assert match.by_seat.sum() == pytest.approx(0, abs=1e-4)
+    assert (match.seat_error > 0).all()
     again = play_match(walk, policies[1:] + policies[:1], tables, players=(2, 0, 1), **deals)
     np.testing.assert_allclose(again.won, np.roll(match.won, -1), atol=1e-5)
     pair = play_match(walk, policies[:2], tables, players=(0, 1, 1), **deals)

@@ -28,6 +28,7 @@ from experiments.best_response.holdem_responses import (
     exact_cells,
     learned_cells,
     played_cells,
+    those_of,
 )
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment
@@ -184,5 +185,5 @@ COMMAND = Experiment(
     tables=tables,
     error_bars=results.TWO_STANDARD_ERRORS,
     measure=holdem_response_tables.MEASURE,
-    deviations=holdem_response_tables.DEVIATIONS,
+    deviations=lambda config: those_of(holdem_response_tables.DEVIATIONS, config.learning),
 )

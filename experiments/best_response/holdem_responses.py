@@ -63,6 +63,12 @@ PLANS = {
 }
 
 
+def those_of(deviations: tuple[str, ...], learning: Learning) -> tuple[str, ...]:
+    """The deviations of a run: not that it is measured without search, where it is not."""
+    searches = learning.measured_simulations > 1
+    return tuple(text for text in deviations if not (searches and text == WITHOUT_SEARCH))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HoldemLearning(Learning):
     """How responders learn and search in hold'em."""

@@ -275,6 +275,11 @@ def of_self_play(
 ) -> Iterator[tuple[str, str, float, float]]:
     """What a match of a policy with itself is like: what a seat wins, by its name and number, and
     how many decisions a hand has; and how much its learner has seen."""
-    yield f"{name} wins as the {seat}", "mb/h", match.by_seat[number] * 1000 / blind, 0.0
+    yield (
+        f"{name} wins as the {seat}",
+        "mb/h",
+        match.by_seat[number] * 1000 / blind,
+        match.seat_error[number] * 1000 / blind,
+    )
     yield f"decisions of {name}", "per hand", match.decisions, 0.0
     yield f"states that {name} has visited", "share", bucket_uct.share_visited(learner), 0.0

@@ -30,7 +30,7 @@ from experiments.best_response.enumerable_responses import (
     points,
     search_alone,
 )
-from experiments.best_response.holdem_responses import WITHOUT_SEARCH, Cell
+from experiments.best_response.holdem_responses import Cell, those_of
 from experiments.best_response.model_free_responses import model_free_response
 from experiments.best_response.named_agents import agent_policies
 from experiments.best_response.response_learning import Learning
@@ -279,13 +279,11 @@ def _finish_in_holdem(
     if not run.writes:
         return
     results.write_csv(run.out / CURVE, list(holdem_response_tables.rows(config, cells)))
-    if config.learning.measured_simulations > 1:
-        deviations = tuple(text for text in deviations if text != WITHOUT_SEARCH)
     run.finish(
         holdem_response_tables.numbers(config, cells),
         error_bars=results.TWO_STANDARD_ERRORS,
         measure=measure,
-        deviations=deviations,
+        deviations=those_of(deviations, config.learning),
     )
     heading = f"best responses to {config.agent} in {config.game}: mb/h"
     Console().print(holdem_response_tables.table(heading, config.game, cells))

@@ -143,12 +143,13 @@ class OffTreeBet:
         stakes = int(abstract.paid[0].max())
         bet = stakes + int(2 * stakes * config.off_tree)
         betting = with_bet(abstract, 0, bet)
-        self.tree = whole_game_tree(config.game, betting=abstract, showdowns=config.form)
-        self.whole = whole_game_tree(config.game, betting=betting, showdowns=config.form)
+        how = dict(showdowns=config.form, storage=config.storage)
+        self.tree = whole_game_tree(config.game, betting=abstract, **how)
+        self.whole = whole_game_tree(config.game, betting=betting, **how)
         children = betting.child[0]
         (made,) = children[betting.paid[children, self.opponent] == bet]
         self.made = int(made)
-        self.answer = subgame_part(self.whole, self.made).tree
+        self.answer = subgame_part(self.whole, self.made, storage=config.storage).tree
         self.taken_for = {
             int(abstract.child[0, action]): float(share)
             for action, share in enumerate(translate_bet(abstract, 0, bet))

@@ -26,6 +26,7 @@ class Match(NamedTuple):
     won: Float[np.ndarray, " N"]  # by a player of each policy
     error: Float[np.ndarray, " N"]  # standard errors
     by_seat: Float[np.ndarray, " P"]  # what whoever sits there wins
+    seat_error: Float[np.ndarray, " P"]  # standard errors
     decisions: float  # of all players in a hand
 
 
@@ -65,16 +66,20 @@ def play_match(
         size = min(_CHUNK, hands)
         chunk_key = jax.random.fold_in(key, number)
         rows.append(_played(walk, tuple(policies), tables, chunk_key, orders=orders, size=size))
-    won, squares, by_seat, decisions = (
+    won, squares, by_seat, seat_squares, decisions = (
         np.mean(np.array(values, float), axis=0) for values in zip(*rows, strict=True)
     )
-    error = np.sqrt(np.maximum(squares - won**2, 0) / (len(rows) * size))
-    return Match(won, error, by_seat, float(decisions))
+    error, seat_error = (
+        np.sqrt(np.maximum(square - mean**2, 0) / (len(rows) * size))
+        for mean, square in ((won, squares), (by_seat, seat_squares))
+    )
+    return Match(won, error, by_seat, seat_error, float(decisions))
 
 
 @functools.partial(jax.jit, static_argnames=("orders", "size"))
 def _played(walk, policies, tables, key, *, orders, size):
-    """Means of deals: what players of each policy win, its square, what seats win, decisions."""
+    """Means of deals: what players of each policy win and its square, what seats win and its
+    square, decisions."""
     deal_key, key = jax.random.split(key)
     deals = deal_hands(tables, deal_key, size, num_players=walk.num_players)
 
@@ -89,6 +94,6 @@ def _played(walk, policies, tables, key, *, orders, size):
         won.append(own.astype(jnp.float32) / (walk.parts * len(places)))
     won = jnp.stack(won)
     seats = jnp.sum(winnings, axis=0, dtype=jnp.int32).astype(jnp.float32)
-    by_seat = jnp.mean(seats / (walk.parts * len(orders)), axis=1)
-    mean_decisions = jnp.mean(decisions.astype(jnp.float32))
-    return jnp.mean(won, axis=1), jnp.mean(won**2, axis=1), by_seat, mean_decisions
+    seats = seats / (walk.parts * len(orders))
+    means = (jnp.mean(x, axis=1) for x in (won, won**2, seats, seats**2))
+    return *means, jnp.mean(decisions.astype(jnp.float32))

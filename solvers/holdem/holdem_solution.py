@@ -71,6 +71,7 @@ class HoldemSolution:
         tree = self.tree
         values = evaluation.expected_value(tree.sequence_form, self.policy, tree.root_reach)
         values = np.asarray(values) / tree.total_weight + tree.betting.pot / 2
+        values = values + tree.betting.paid[0]  # which is in the middle before the first decision
         return float(values[0]), float(values[1])
 
     @functools.cached_property
@@ -220,7 +221,7 @@ class SolutionNode:
     @functools.cached_property
     def ev(self) -> Float[np.ndarray, " n"]:
         """For each hand of the player its expected chips from the pot, less the chips that it still
-        puts in; 0 for hands that meet no hand of the opponent."""
+        puts in; 0 for hands that hold a card of the board or meet no hand of the opponent."""
         return self._in_chips(self._rows(self.solution.values[1][self.player]))
 
     @functools.cached_property
@@ -264,7 +265,8 @@ class SolutionNode:
         chance = np.prod([at.probability for at in tree.streets[: street + 1]])
         met = self.opponent_weight[self.player] * chance
         paid = tree.betting.pot / 2 + tree.betting.paid[self.number, self.player]
-        return np.where(met > 0, values / np.where(met > 0, met, 1) + paid, 0)
+        there = (met > 0) & self._possible(self.player)
+        return np.where(there, values / np.where(there, met, 1) + paid, 0)
 
     def _hand_probabilities(self, player):
         """The probability of each hand of a player at this node."""

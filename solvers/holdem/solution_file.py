@@ -18,6 +18,7 @@ import numpy as np
 from jaxgames.files import DAMAGED_ARRAYS, write_file
 from jaxgames.holdem.bet_sizes import BetSize, BetSizes
 from jaxgames.holdem.betting_tree import BettingAbstraction, BettingTree
+from solvers.holdem.subgame_spec import of_all_hands
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
 from solvers.sequence_form import Policy
 
@@ -79,6 +80,12 @@ def load_solution(path: pathlib.Path | str) -> tuple[HoldemTree, Policy]:
             arrays = {name: file[name] for name in file.files if name != "text"}
         tree = _tree(text, arrays)
         policy = tuple(jnp.asarray(arrays[f"policy_{player}"]) for player in range(2))
+        for player, treeplex in enumerate(tree.sequence_form.treeplexes):
+            if len(policy[player]) != treeplex.num_decisions:
+                raise TypeError(
+                    f"player {player} has {treeplex.num_decisions:,} decisions, and policies in"
+                    f" {len(policy[player]):,}"
+                )
     except (TypeError, *DAMAGED_ARRAYS) as error:
         raise ValueError(f"{path} is not a solution of this version: {error}") from None
     return tree, policy
@@ -93,10 +100,11 @@ def _tree(text, arrays):
         actions=tuple(map(tuple, text["actions"])),
         abstraction=_abstraction(text["abstraction"]),
     )
-    hands, ranges = arrays["all_hands"], []
-    for player in range(2):
-        held = (hands[:, None] == arrays[f"hands_{player}"][None]).all(axis=2)
-        ranges.append(held @ arrays[f"range_{player}"])
+    hands = arrays["all_hands"]
+    ranges = [
+        of_all_hands(hands, arrays[f"hands_{player}"], arrays[f"range_{player}"])
+        for player in range(2)
+    ]
     return build_holdem_tree(
         tuple(text["board"]),
         hands,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.holdem.betting_from_sizes import subtree
 from jaxgames.holdem.betting_tree import descendants
+from solvers.holdem.subgame_spec import of_all_hands
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
 from solvers.sequence_form import Policy
 
@@ -38,12 +39,13 @@ class SubgamePart:
         return tuple(_same_decisions(self.whole, self.tree, nodes, player) for player in range(2))
 
 
-def subgame_part(tree: HoldemTree, node: int) -> SubgamePart:
+def subgame_part(tree: HoldemTree, node: int, *, storage: str = "full") -> SubgamePart:
     """Builds the part of a tree that follows a decision or a deal of its first street.
 
     Args:
       tree: the whole tree.
       node: of its betting tree.
+      storage: of the solver's state, as in `build_holdem_tree`.
 
     Returns:
       The part, which has the hands, ranges and boards of the whole tree.
@@ -54,16 +56,18 @@ def subgame_part(tree: HoldemTree, node: int) -> SubgamePart:
     """
     if tree.betting.street[node] != 0:
         raise ValueError(f"node={node} must be of the first street")
+    ranges = map(of_all_hands, [tree.all_hands] * 2, tree.hands, tree.ranges)
     part = build_holdem_tree(
         tree.board,
         tree.all_hands,
-        tree.ranges,
+        tuple(ranges),
         subtree(tree.betting, node),
         deals=tree.deals,
         deck=tree.deck,
         dtype=tree.sequence_form.dtype.name,
         isomorphism=tree.isomorphism,
         showdowns=tree.showdowns,
+        storage=storage,
     )
     return SubgamePart(whole=tree, tree=part, node=node)
 

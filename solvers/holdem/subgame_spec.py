@@ -42,6 +42,15 @@ class SubgameSpec:
     ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]
 
 
+def of_all_hands(
+    all_hands: Int[np.ndarray, "N k"],
+    hands: Int[np.ndarray, "n k"],
+    weights: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " N"]:
+    """The weights of all hands, 0 of those that are not among some that have weights."""
+    return (all_hands[:, None] == hands[None]).all(axis=2) @ weights
+
+
 def deals_after(board: tuple[int, ...]) -> tuple[int, ...]:
     """How many cards are dealt before each street after this board.
 
@@ -69,8 +78,9 @@ def subgame_spec(
     The arguments are those of `build_holdem_tree`.
 
     Raises:
-      ValueError: a range is empty on the board, no hand of one goes with a hand of the other, the
-        number of streets with betting is not one more than the number of deals, or `dtype` is none
+      ValueError: a range is empty on the board, or has a weight that is negative or not finite; no
+        hand of one goes with a hand of the other; a card of the board is not in the deck; the
+        number of streets with betting is not one more than the number of deals; or `dtype` is none
         of a sequence form.
     """
     checked_dtype(dtype)
@@ -79,9 +89,15 @@ def subgame_spec(
             f"the betting tree has {betting.num_streets} streets; from a board of {len(board)}"
             f" cards there are {1 + len(deals)}"
         )
+    deck = tuple(sorted(deck))
+    if not set(board) <= set(deck):
+        raise ValueError(f"board={board} must be of cards of the deck, {deck}")
     possible = unblocked_hands(hands, np.array(board, int).reshape(1, -1))[0]
-    ranges = tuple(np.where(possible, weights, 0) for weights in ranges)
+    # in the precision of the tree, by which weights are equal, or 0
+    ranges = tuple(np.where(possible, weights, 0).astype(dtype) for weights in ranges)
     for player, weights in enumerate(ranges):
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError(f"weights of player {player}'s range must be finite and at least 0")
         if not weights.any():
             raise ValueError(f"player {player}'s range is empty on this board")
     if not disjoint_hands(*(hands[weights > 0] for weights in ranges)).any():
@@ -104,7 +120,7 @@ def subgame_spec(
         dtype=dtype,
         all_hands=hands,
         hands=tuple(hands[weights > 0] for weights in ranges),
-        ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
+        ranges=tuple(weights[weights > 0] for weights in ranges),
     )
 
 

@@ -34,7 +34,9 @@ def whole_game_tree(
     dtype: str = "float32",
     showdowns: str | None = None,
     isomorphism: bool = True,
+    storage: str = "full",
     max_nodes: int = MAX_NODES,
+    max_bytes: int | None = None,
 ) -> HoldemTree:
     """Builds the tree of a whole game for two players.
 
@@ -46,7 +48,9 @@ def whole_game_tree(
       dtype: of payoffs, and so of every solver.
       showdowns: "ranks" or "products", as in `holdem_tree`.
       isomorphism: whether boards that are the same under a symmetry of suits are merged.
+      storage: of the solver's state, as in `build_holdem_tree`.
       max_nodes: the largest number of betting nodes that is allowed.
+      max_bytes: the memory that solving may take; None: the memory of the device.
 
     Returns:
       The tree; both ranges have the weight 1 for every hand.
@@ -74,5 +78,7 @@ def whole_game_tree(
         dtype=dtype,
         isomorphism=isomorphism,
         showdowns=showdowns,
+        storage=storage,
+        max_bytes=max_bytes,
     )
     return dataclasses.replace(tree, sequence_form=tree.sequence_form.replace(game=str(game)))
