@@ -35,7 +35,8 @@ _EXPLOITABILITY = {
 # fmt: on
 
 # Exploitability of Student of Games by simulations (Schmid et al. 2023, Fig. 3, read off the plot
-# to about 4 %): means over 50 seeds, after the first checkpoint and before any training.
+# to about 4 %): means over 50 seeds, before any training and after it, where they are the middle of
+# the range of the checkpoints from the first on.
 _SEARCHED = {
     "leduc_poker": {
         "SoG, trained network (Fig. 3A)": {33: 0.205, 100: 0.105, 300: 0.058, 1000: 0.022},
