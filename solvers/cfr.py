@@ -74,7 +74,8 @@ def cfr(*, averaging: float = 0.0, delay: int = 0, alternating: bool = True) -> 
     """CFR (Zinkevich et al. 2007), by default with uniform averaging.
 
     Args:
-      averaging: iteration t counts t**averaging in the average policy.
+      averaging: iteration t counts (t - delay)**averaging in the average policy. The sum of these
+        must stay below 3e38, so that powers above 5 are for short runs.
       delay: number of iterations at the start that are left out of the average.
       alternating: whether each player answers the others' newest policies, or all update at once.
 

@@ -51,8 +51,7 @@ def _check(form: SequenceForm, histories: Histories) -> None:
     if any(player.num_roots != 1 for player in form.treeplexes):
         raise ValueError(f"{form.game}: subgames with several root sequences are not supported")
     total = np.asarray(histories.payoffs, np.float64).sum(axis=1)
-    scale = max(1.0, float(np.abs(histories.payoffs).max()))
-    if np.abs(total).max() > 1e-6 * scale:
+    if np.abs(total).max() > 1e-6 * np.abs(histories.payoffs).max():
         raise ValueError(f"{form.game} is not zero-sum: payoffs sum to {np.abs(total).max():.3g}")
 
 

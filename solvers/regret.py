@@ -138,6 +138,7 @@ class DiscountedRegretMatching(RegretMinimizer):
     def update(self, state, instant, uniform, step, *, total=sum_actions):
         regret = state.regret + instant
         # t^a / (t^a + 1), written so that infinite exponents are allowed: with inf and -inf, CFR+
+        # but for the first iteration, whose regrets of both signs count half
         positive, negative = 1 / (1 + step**-self.alpha), 1 / (1 + step**-self.beta)
         discount = jnp.where(regret > 0, positive, negative)
         regret = regret * discount

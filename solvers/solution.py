@@ -117,7 +117,8 @@ def solve(
       solver: a name of `solver_names()`, perhaps with parameters: "dcfr(gamma=3)".
       num_iterations: how many iterations to make; None for 1,000.
       seed: of the sampling solvers; others draw nothing.
-      dtype: precision, "float32" or "float64" (in JAX's x64 mode). A sequence form has its own.
+      dtype: precision, "float32" or "float64" (in JAX's x64 mode). A sequence form has its own;
+        outcome and external sampling learn in float32.
       max_histories: refuse games with a larger tree.
 
     Returns:

@@ -102,7 +102,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"values \(3, 2\) must be"):
         aivat.estimates(tree, np.zeros((3, 2)), policies)
     for given in (policies[:1], (*policies, None)):
-        with pytest.raises(ValueError, match=f"{len(given)} policies given; leduc_poker.* has 2"):
+        with pytest.raises(ValueError, match=f"{len(given)} policies given; kuhn_poker.* has 2"):
             aivat.estimates(tree, tree.returns, given)
     with pytest.raises(ValueError, match="policy of player 1"):
         aivat.estimates(tree, tree.returns, (None, policies[1][:2]))

@@ -266,7 +266,7 @@ def test_prior_is_asked_at_the_beliefs_below_a_node_of_the_same_phase():
         assert decisions.count == 2
         for number in range(2):
             legal = np.asarray(table.legal(at(forest.state, decisions.place[number]))[player])
-            own = np.asarray(ranges[player]) / ranges[player].sum()
+            own = np.asarray(ranges[player]) / np.sum(ranges[player])
             np.testing.assert_allclose(decisions.prior[:, number], legal * own, rtol=1e-5)
 
 

@@ -253,16 +253,19 @@ def test_subgames_below_the_root():
     """Without leaves, their values are those of the game."""
     tree, _, _, _ = game(TINY_LEDUC)
     policy = tuple(random_strategies(tree, p, 1, seed=8 + p)[0] for p in range(2))
-    for root in map(int, ends_of_rounds(tree)):
+    dealt = np.unique(tree.public_state[1:][tree.actor[tree.parent[1:]] == CHANCE])
+    after_a_card = [int(p) for p in dealt if tree.actor[tree.public_state == p][0] >= 0][-1:]
+    for root in (*map(int, ends_of_rounds(tree)), *after_a_card):
         known = build_sequence_form(tree, root=root)
         subgame = build_subgame(tree, [], root=root)
         inside = with_leaf_values(subgame, jnp.zeros((0, 1, 1)))
         rows = tuple(jnp.asarray(p)[n] for p, n in zip(policy, subgame.decisions, strict=True))
         reach = tuple(random_reach(len(states)) for states in subgame.root_states)
         for measure in (evaluation.expected_value, evaluation.best_response_value):
-            np.testing.assert_allclose(
-                measure(inside, rows, reach), measure(known, policy, reach), atol=1e-6
-            )
+            for form in (inside, subgame.form):
+                np.testing.assert_allclose(
+                    measure(form, rows, reach), measure(known, policy, reach), atol=1e-6
+                )
 
 
 def random_reach(count):

@@ -1,5 +1,6 @@
 """The agent that plays by nested depth-limited solving."""
 
+import dataclasses
 import functools
 
 import jax
@@ -79,6 +80,11 @@ def test_acting_and_errors():
     with pytest.raises(ValueError, match="no player is to act at public state 0"):
         depth_limited_agent.think(agent, state)
     state = depth_limited_agent.observe(agent, depth_limited_agent.observe(agent, state, 1), 2)
+    with pytest.raises(ValueError, match=r"information_state=-1 does not exist here; allowed: 0"):
+        depth_limited_agent.act(agent, jax.random.key(0), state, -1)
+    other = dataclasses.replace(state, player=1)
+    with pytest.raises(ValueError, match="player 1 does not act here"):
+        depth_limited_agent.act(agent, jax.random.key(0), other, 0)
     state, action, policy = depth_limited_agent.act(agent, jax.random.key(0), state, 0)
     assert policy[int(action)] > 0
     assert policy.sum() == pytest.approx(1.0, abs=1e-5)

@@ -54,6 +54,22 @@ def test_uct_learns_what_it_learns_from_tables():
         assert (np.abs(some.mean(axis=0) - same.mean(axis=0)) < 4.5 * error + 1e-6).all()
 
 
+def test_states_of_one_row_play_their_own_moves_only():
+    """The row has seen folds, where nobody can fold."""
+    game = indexed_game(
+        make("leduc_poker(ranks=2)"),
+        lambda state, _: state.legal[0].astype(jnp.int32),
+        num_states=2,
+    )
+    learner = uct.init(game)
+    learner = learner.replace(visits=learner.visits.at[0].set(jnp.array([100, 0, 0])))
+    settings = uct.Uct(exploration=1.0, start=0.0, least=0.0)  # by average policies alone
+    run = jax.jit(lambda key: uct.run(game, learner, key, settings=settings, num_episodes=20))
+    visits = np.asarray(run(jax.random.key(0)).visits)
+    assert visits[0, 0] == 100
+    assert visits[0, 1:].sum() > 0
+
+
 def test_lines_of_play_follow_the_rules():
     game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, max_decisions=3)
 

@@ -1,5 +1,7 @@
 """The exact oracle against published values, tables of pure strategies, and exploitability."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -124,9 +126,19 @@ def test_single_precision_trees_are_solved_in_double():
         (lambda: form_of("kuhn_poker(players=3)"), "has 3 players; the program needs 2"),
         (lambda: form_of("random(seed=10,players=1)"), "has 1 players; the program needs 2"),
         (lambda: form_of("random(seed=35)"), "random 35 is not zero-sum: payoffs sum to"),
+        (
+            lambda: build_sequence_form(
+                dataclasses.replace(
+                    game_tree("random(seed=35)"),
+                    returns=1e-7 * game_tree("random(seed=35)").returns,
+                ),
+                dtype="float64",
+            ),
+            "random 35 is not zero-sum: payoffs sum to",
+        ),
         (lambda: form_of("kuhn_poker", root=2), r"kuhn_poker.*: subgames with several root"),
     ],
-    ids=["three players", "one player", "not zero-sum", "several roots"],
+    ids=["three players", "one player", "not zero-sum", "small payoffs", "several roots"],
 )
 def test_games_it_cannot_solve(make, message):
     with pytest.raises(ValueError, match=message):

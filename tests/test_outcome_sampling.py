@@ -16,7 +16,7 @@ from sampling_cases import (
 )
 
 from solvers import evaluation
-from solvers.regret import RegretMatching, RegretMatchingPlus
+from solvers.regret import PredictiveRegretMatchingPlus, RegretMatching, RegretMatchingPlus
 from solvers.sampling import outcome_sampling
 from solvers.sampling.outcome_sampling import OutcomeSampling
 
@@ -138,6 +138,7 @@ def test_a_run_in_pieces_is_a_run():
     [
         ({"exploration": 0.0}, r"exploration=0.0 must be above 0 and at most 1"),
         ({"averaging_power": -1.0}, r"averaging_power=-1.0 must be at least 0"),
+        ({"minimizer": PredictiveRegretMatchingPlus()}, r"minimizer=Pred.* must be RegretMatching"),
         ({"baseline_rate": 2.0}, r"baseline_rate=2.0 must be above 0 and at most 1"),
         ({"averaging": "lazy"}, r"unknown averaging 'lazy' \(known: optimistic, weighted\)"),
     ],

@@ -35,7 +35,7 @@ def test_good_problems_pass(path):
         ({"reach": (-ONES, ONES)}, r"reach\[0\] of kuhn.* must be at least 0 and finite"),
         ({"reach": (ONES, NONE * np.nan)}, r"reach\[1\] of kuhn.* at least 0 and finite"),
         ({"reach": (ONES, NONE)}, r"reach\[1\] sums to 0"),
-        ({"resolver": 2}, r"resolver=2 is no player of kuhn_poker; allowed: 0, 1, or -1"),
+        ({"resolver": 2}, r"resolver=2 is no player of kuhn.*; allowed: 0, 1, or -1"),
         ({"resolver": 1, "opt_out": (NONE * np.nan, NONE)}, r"opt_out\[0\]=\[nan nan nan\]"),
         ({"resolver": 0, "opt_out": (NONE, NONE[:2])}, r"opt_out\[1\]=.*allowed: 3 finite values"),
         ({"path": [2, NO_STEP]}, r"path\[0\]=2 is no public child; allowed"),

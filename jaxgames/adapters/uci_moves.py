@@ -156,11 +156,11 @@ def from_fen(game: PgxBeliefs, text: str) -> PgxPosition:
 
     read = chess.from_fen if game.env.id == "chess" else gardner_chess._from_fen
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        state = read(text)
+        state = _without_past(game, read(text))
     turn = jnp.int32("wb".index(text.split()[1]))
     # pgx gives rewards for mate alone: who is to move has lost
     score = jnp.where(jnp.any(state.rewards != 0), 2 * turn - 1, 0).astype(jnp.float32)
-    state = _without_past(game, state).replace(
+    state = state.replace(
         current_player=(game.first + turn) % 2,
         observation=None,
         rewards=None,

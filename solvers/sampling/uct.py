@@ -211,7 +211,9 @@ def episode(
         acts = players == node.actor
         rolls_out = ~jnp.any(inside & acts) | (sum_actions(visits) == 0)
         by_average = ~rolls_out & (noise[0] >= _share_of_ucb(learner, visits, settings))
-        chances = average[node.state].astype(learner.values.dtype)
+        # a row that several states share may have seen actions that are illegal here
+        chances = jnp.where(uniform > 0, average[node.state], 0).astype(learner.values.dtype)
+        by_average &= sum_actions(chances) > 0
         ucb = _best(visits, learner.values[node.state], uniform > 0, settings)
         weights = jnp.where(by_average, chances, ucb)
         action = episodes.pick_action(jnp.where(rolls_out, uniform, weights), noise[1])

@@ -157,7 +157,20 @@ def act(
 
     Returns:
       The new state, the action, and the probabilities `[A]` that it was drawn from.
+
+    Raises:
+      ValueError: it is not the agent's turn, or there is no such information state here.
     """
+    tree, player = agent.tree, state.player
+    rows = np.flatnonzero(tree.public_state == state.public)
+    if int(tree.actor[rows[0]]) != player:
+        raise ValueError(f"{tree.game}: player {player} does not act here; allowed: observe")
+    allowed = np.unique(tree.information_state[rows, player])
+    if information_state not in allowed:
+        raise ValueError(
+            f"{tree.game}: information_state={information_state} does not exist here; allowed:"
+            f" {', '.join(map(str, allowed))}"
+        )
     state, _ = think(agent, state)
     policy = np.asarray(state.policy[state.player])[information_state]
     action = jax.random.categorical(key, jnp.log(jnp.asarray(policy)))

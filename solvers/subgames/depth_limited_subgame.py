@@ -291,8 +291,8 @@ def _compiled(table, tree, starts, choices, dtype):
     # starts can be more than 1, where players have acted before
     total = float(tree.chance_reach()[starts].sum())
     chance = form.histories.terminal_chance * total
-    histories = form.histories.replace(terminal_chance=chance)
-    form = form.replace(histories=histories)
+    form = form.replace(histories=form.histories.replace(terminal_chance=chance))
+    form = with_returns(form, jnp.asarray(inner.returns[ends], form.dtype))
     return Subgame(
         form=form,
         decisions=tuple(jnp.asarray(_decisions(tree, inner, history, p)) for p in range(2)),

@@ -88,7 +88,8 @@ def opt_out_values_at_leaves(
         own = jnp.sum(chosen[:, : values.shape[1], None] * values, axis=1)
     belongs = states[:, None] == subgame.leaf_states[player][None, :]
     weighted = weight[:, None] * own
-    return jnp.max(belongs.astype(own.dtype) @ weighted, axis=1, initial=-jnp.inf)
+    sums = jnp.matmul(belongs.astype(own.dtype), weighted, precision="highest")
+    return jnp.max(sums, axis=1, initial=-jnp.inf)
 
 
 def opt_out_values_inside(
