@@ -266,8 +266,9 @@ def test_prior_is_asked_at_the_beliefs_below_a_node_of_the_same_phase():
         assert decisions.count == 2
         for number in range(2):
             legal = np.asarray(table.legal(at(forest.state, decisions.place[number]))[player])
-            own = np.asarray(ranges[player]) / np.sum(ranges[player])
-            np.testing.assert_allclose(decisions.prior[:, number], legal * own, rtol=1e-5)
+            expected = legal * np.asarray(ranges[player])
+            expected /= np.asarray(ranges[player]).sum()
+            np.testing.assert_allclose(decisions.prior[:, number], expected, rtol=1e-5)
 
 
 def test_a_state_that_no_iteration_has_seen_is_no_start():
