@@ -4,6 +4,7 @@ import functools
 import itertools
 
 import chess
+import jax
 import numpy as np
 import pyffish
 import pytest
@@ -100,7 +101,7 @@ def test_positions_of_fen_have_no_past():
     it has come back twice."""
     referee = load("gardner_chess")
     again = uci_moves.from_fen(referee.game, uci_moves.fen(referee.game, referee.start))
-    seen = [referee.game.encode(position) for position in (again, referee.start)]
+    seen = [jax.jit(referee.game.encode)(position) for position in (again, referee.start)]
     np.testing.assert_array_equal(*seen)
     back = ["b1a3", "b5c3", "a3b1", "c3b5"]
     assert not referee.is_over(referee.played(back, again))
