@@ -1,6 +1,6 @@
 """The command `approximate_best_response`, and the experiments `abr_uniform` and `abr_cfr`."""
 
-import types
+from unittest import mock
 
 import pytest
 from experiment_cases import smoke_run
@@ -10,6 +10,7 @@ from experiments import cli
 from experiments.best_response import abr_cfr, abr_search_agents, abr_uniform
 from experiments.commands import approximate_best_response
 from experiments.harness import results
+from experiments.harness.runs import Run
 from experiments.student_of_games import training_run
 
 
@@ -91,14 +92,17 @@ def test_stand_ins_for_maps_of_the_paper_are_named(experiment):
 
 
 def test_two_agents_of_a_game_have_two_curves(tmp_path, monkeypatch):
-    monkeypatch.setattr(abr_search_agents, "points", lambda run, game, agent, learning: [agent])
+    monkeypatch.setattr(abr_search_agents, "points", lambda run, game, agent, learning: [])
     folders = [str(write_agent(tmp_path / name)) for name in "ab"]
     options = abr_search_agents.Options(agents=tuple(folders), out=tmp_path / "out")
-    config = abr_search_agents.configure(abr_search_agents.PRESETS["cpu"], options)
-    curves = abr_search_agents.compute(types.SimpleNamespace(config=config))
-    agents = [f"{folder}:{count}" for folder in folders for count in config.simulations]
-    assert [*curves.values()] == [[agent] for agent in agents]
-    assert config.contents[0] == config.contents[1]
+    run = mock.create_autospec(Run, instance=True)
+    run.config = abr_search_agents.configure(abr_search_agents.PRESETS["cpu"], options)
+    assert [*abr_search_agents.compute(run)] == [
+        f"SoG({count},1) in kuhn_poker of {folder}"
+        for folder in folders
+        for count in run.config.simulations
+    ]
+    assert run.config.contents[0] == run.config.contents[1]
 
 
 def test_an_agent_is_known_by_its_files(tmp_path):

@@ -572,5 +572,5 @@ def test_agents_by_hand_policies_draw_by_their_probabilities():
     drawn = [agent(state_of((0, 5), number)) for number in range(400)]
     assert drawn[:20] == [again(state_of((0, 5), number)) for number in range(20)]
     assert np.mean(np.array(drawn) == 2) == pytest.approx(0.75, abs=0.08)
-    with pytest.raises(ValueError, match=r"shape \(3,\), not \(1326, 3\)"):
+    with pytest.raises(ValueError, match=r"shape \(3,\) in poker.*; allowed: \(1326, 3\)"):
         agents.by_hand_policy(game, lambda state: jnp.ones(3))(state_of((0, 5)))

@@ -312,8 +312,11 @@ def test_messages_of_ten_thousand_hands_are_those_of_pokerkit(name):
         ("MATCHSTATE:0:0:r0200:AhKd|", "'r0200' must be written 'r200'"),
         ("MATCHSTATE:0:0:cf:AhKd|", "f after 'c' is not legal"),
         ("MATCHSTATE:0:0:fc:AhKd|", "c after 'f' is not legal"),
-        ("MATCHSTATE:0:0:r:AhKd|", "action 'r' must be f, c or r with a number of chips"),
-        ("MATCHSTATE:0:0:200:AhKd|", "action '200' must be f, c or r with a number of chips"),
+        ("MATCHSTATE:0:0:r:AhKd|", "action 'r' must be f, c or r with a positive number of chips"),
+        (
+            "MATCHSTATE:0:0:200:AhKd|",
+            "action '200' must be f, c or r with a positive number of chips",
+        ),
     ],
 )
 def test_bad_states_are_refused(text, message):

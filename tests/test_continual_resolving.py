@@ -266,7 +266,7 @@ def test_prior_is_asked_at_the_beliefs_below_a_node_of_the_same_phase():
         assert decisions.count == 2
         for number in range(2):
             legal = np.asarray(table.legal(at(forest.state, decisions.place[number]))[player])
-            expected = legal * np.asarray(ranges[player])
+            expected = legal / legal.sum(axis=0) * np.asarray(ranges[player])
             expected /= np.asarray(ranges[player]).sum()
             np.testing.assert_allclose(decisions.prior[:, number], expected, rtol=1e-5)
 

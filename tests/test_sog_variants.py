@@ -37,7 +37,7 @@ def test_a_run_knows_its_agent(tmp_path):
     options = sog_variants.Options(agent=folder, out=tmp_path / "out")
     first = sog_variants.configure(preset, options)
     assert first == sog_variants.configure(preset, options)
-    (folder / "network.npz").write_bytes(b"another")
+    (folder / "result.json").write_text((folder / "result.json").read_text() + " ")
     assert first != sog_variants.configure(preset, options)
     assert first.agent == str(folder)
 

@@ -141,7 +141,7 @@ def training_experiment(
         """Of all games: the devices are chosen before the options are read."""
         games = next(games for games in presets.values() if games[GAMES[0]] == config)
         sizes = {game: {"batch": each.batch, **shared(each)} for game, each in games.items()}
-        return {f"{name} in {game}": x[name] for game, x in sizes.items() for name in x}
+        return {f"{name} in {game}": x[name] for game, x in sizes.items() for name in x if x[name]}
 
     return Experiment(
         name=name,
