@@ -159,7 +159,7 @@ def test_what_an_agent_was_loaded_with_is_saved(folder, tmp_path):
 def test_a_person_plays_where_chance_begins_in_public(monkeypatch):
     agent = zero_agent("goofspiel(cards=3)")
     agent = dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, max_path=2))
-    first_legal = lambda game, state: int(np.flatnonzero(game.legal_actions(state))[0])  # noqa: E731
+    first_legal = lambda game, state: int(np.flatnonzero(state.legal)[0])  # noqa: E731
     monkeypatch.setattr(play_agent, "ask", first_legal)
     assert play_agent._play_game(play_agent._View(agent), jax.random.key(0), 0) in (-1, 0, 1)
 
