@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import pytest
-from slow_part import add_option, choose, ignored
+from slow_part import add_option, choose
 from xla_flags import QUICK_COMPILATION
 
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)
@@ -35,10 +35,6 @@ _kept = 0.0  # what the worker had after it forgot: arrays and modules that stay
 
 def pytest_addoption(parser):
     add_option(parser)
-
-
-def pytest_ignore_collect(collection_path, config):
-    return ignored(config, collection_path)
 
 
 def pytest_collection_modifyitems(config, items):

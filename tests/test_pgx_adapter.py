@@ -57,6 +57,8 @@ def test_a_shorter_horizon_ends_the_game_in_a_draw():
     again = make(str(game))
     assert (again.max_depth, str(again)) == (2, str(game))
     assert str(make("pgx:tic_tac_toe(max_depth=9)")) == "pgx:tic_tac_toe"
+    with pytest.raises(ValueError, match="max_depth=3 is given again in the name"):
+        from_pgx("tic_tac_toe(max_depth=2)", max_depth=3)
 
 
 @pytest.mark.parametrize(

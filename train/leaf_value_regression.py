@@ -57,9 +57,8 @@ def init(
     """
     network = LeafValues(num_features, num_values, widths=widths, rngs=nnx.Rngs(key))
     graph, params = nnx.split(network)
-    return graph, LeafValueTraining(
-        params=params, optimizer=optax.adam(1.0).init(params)
-    )  # for any rate
+    optimizer = optax.adam(1.0).init(params)  # moments, which do not depend on the rate
+    return graph, LeafValueTraining(params=params, optimizer=optimizer)
 
 
 @functools.partial(jax.jit, static_argnames=("graph", "num_steps", "batch", "learning_rate"))

@@ -57,6 +57,10 @@ PAPER = {
     ("returns", "curriculum"): 0.9,
     ("TD", "curriculum"): 0.9,
 }
+_WINDOW = (
+    "TD learns from searches {} moves later instead of 25; windows were shortened after a run with"
+    " 25, to the paper's share of a game"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,18 +197,12 @@ def deviations(config: Config) -> list[str]:
             f"{config.game} instead of Go on the full board (19x19), with small networks and"
             " little training",
             *([f"{most} simulations instead of 800"] * (most != 800)),
-            *(
-                [f"TD learns from searches {window} moves later instead of 25{_SHORTER}"]
-                * (window != 25)
-            ),
+            *([_WINDOW.format(window)] * (window != 25)),
             *texts,
         ]
     else:
         texts.insert(0, "Go on a board of 9x9 instead of 19x19")
     return texts + [CHOSEN_RATE] * (config.torso != "mlp")
-
-
-_SHORTER = "; windows were shortened after a run with 25, to the paper's share of a game"
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

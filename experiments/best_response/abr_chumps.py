@@ -25,10 +25,10 @@ from experiments.best_response.holdem_responses import (
     NO_LIMIT,
     Cell,
     HoldemLearning,
+    deviations_of,
     exact_cells,
     learned_cells,
     played_cells,
-    those_of,
 )
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment
@@ -185,5 +185,5 @@ COMMAND = Experiment(
     tables=tables,
     error_bars=results.TWO_STANDARD_ERRORS,
     measure=holdem_response_tables.MEASURE,
-    deviations=lambda config: those_of(holdem_response_tables.DEVIATIONS, config.learning),
+    deviations=lambda config: deviations_of(config.learning, holdem_response_tables.DEVIATIONS),
 )

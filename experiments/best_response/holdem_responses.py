@@ -63,10 +63,10 @@ PLANS = {
 }
 
 
-def those_of(deviations: tuple[str, ...], learning: Learning) -> tuple[str, ...]:
-    """The deviations of a run: not that it is measured without search, where it is not."""
+def deviations_of(learning: Learning, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The deviations of a run: those texts, but for `WITHOUT_SEARCH` where responders search."""
     searches = learning.measured_simulations > 1
-    return tuple(text for text in deviations if not (searches and text == WITHOUT_SEARCH))
+    return tuple(text for text in texts if not (searches and text == WITHOUT_SEARCH))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from experiments.best_response.enumerable_responses import (
     points,
     search_alone,
 )
-from experiments.best_response.holdem_responses import Cell, those_of
+from experiments.best_response.holdem_responses import Cell, deviations_of
 from experiments.best_response.model_free_responses import model_free_response
 from experiments.best_response.named_agents import agent_policies
 from experiments.best_response.response_learning import Learning
@@ -283,7 +283,7 @@ def _finish_in_holdem(
         holdem_response_tables.numbers(config, cells),
         error_bars=results.TWO_STANDARD_ERRORS,
         measure=measure,
-        deviations=those_of(deviations, config.learning),
+        deviations=deviations_of(config.learning, deviations),
     )
     heading = f"best responses to {config.agent} in {config.game}: mb/h"
     Console().print(holdem_response_tables.table(heading, config.game, cells))

@@ -246,7 +246,8 @@ def _play_game(view: _View, key: Key[Array, ""], person: int) -> float:
         functools.partial(step, agent.table, agent.params, settings=agent.settings)
         for step in (search_agent.think, search_agent.act)
     )
-    if int(agent.table.actor(agent.table.root())) == CHANCE:  # who acts thinks there anyway
+    if int(agent.table.actor(agent.table.root())) == CHANCE:
+        # an agent must think at the root, whoever acts there; below, it does where a player acts
         memory, _ = think(jax.random.fold_in(key, int(view.tree.depth.max())), memory)
     while (actor := int(view.tree.actor[history])) != TERMINAL:
         noise = jax.random.fold_in(key, int(view.tree.depth[history]))

@@ -136,11 +136,8 @@ class PgxGame(Game):
         return f"{self}: {' '.join(map(str, actions)) or 'no move yet'}"
 
     def parameters(self) -> dict[str, object]:
-        return (
-            {}
-            if self.horizon == _known_depth(self.env, self.num_actions)
-            else {"max_depth": self.horizon}
-        )
+        known = _known_depth(self.env, self.num_actions)
+        return {} if self.horizon == known else {"max_depth": self.horizon}
 
     def __str__(self) -> str:
         given = "".join(f"({name}={value})" for name, value in self.parameters().items())
@@ -162,10 +159,12 @@ def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
       The game.
 
     Raises:
-      ValueError: an unknown name, not two players, hidden information or chance, or an unknown
-        `max_depth`.
+      ValueError: an unknown name, not two players, hidden information or chance, or a `max_depth`
+        that is unknown or given twice.
     """
     if isinstance(env, str) and (match := re.fullmatch(r"(\w+)\(max_depth=(\d+)\)", env)):
+        if max_depth is not None:
+            raise ValueError(f"max_depth={max_depth} is given again in the name {env!r}")
         env, max_depth = match[1], int(match[2])
     env = make_env(env)
     if env.num_players != 2:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxgames.files import DAMAGED_ARRAYS, write_file
 from jaxgames.holdem.bet_sizes import BetSize, BetSizes
 from jaxgames.holdem.betting_tree import BettingAbstraction, BettingTree
-from solvers.holdem.subgame_spec import of_all_hands
+from solvers.holdem.subgame_spec import ranges_of_all_hands
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
 from solvers.sequence_form import Policy
 
@@ -101,14 +101,13 @@ def _tree(text, arrays):
         abstraction=_abstraction(text["abstraction"]),
     )
     hands = arrays["all_hands"]
-    ranges = [
-        of_all_hands(hands, arrays[f"hands_{player}"], arrays[f"range_{player}"])
-        for player in range(2)
-    ]
+    held, weights = (
+        tuple(arrays[f"{name}_{player}"] for player in range(2)) for name in ("hands", "range")
+    )
     return build_holdem_tree(
         tuple(text["board"]),
         hands,
-        tuple(ranges),
+        ranges_of_all_hands(hands, held, weights),
         betting,
         deals=tuple(text["deals"]),
         deck=tuple(text["deck"]),

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.holdem.betting_from_sizes import subtree
 from jaxgames.holdem.betting_tree import descendants
-from solvers.holdem.subgame_spec import of_all_hands
+from solvers.holdem.subgame_spec import ranges_of_all_hands
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
 from solvers.sequence_form import Policy
 
@@ -56,11 +56,10 @@ def subgame_part(tree: HoldemTree, node: int, *, storage: str = "full") -> Subga
     """
     if tree.betting.street[node] != 0:
         raise ValueError(f"node={node} must be of the first street")
-    ranges = map(of_all_hands, [tree.all_hands] * 2, tree.hands, tree.ranges)
     part = build_holdem_tree(
         tree.board,
         tree.all_hands,
-        tuple(ranges),
+        ranges_of_all_hands(tree.all_hands, tree.hands, tree.ranges),
         subtree(tree.betting, node),
         deals=tree.deals,
         deck=tree.deck,

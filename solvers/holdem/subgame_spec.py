@@ -42,13 +42,17 @@ class SubgameSpec:
     ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]
 
 
-def of_all_hands(
+def ranges_of_all_hands(
     all_hands: Int[np.ndarray, "N k"],
-    hands: Int[np.ndarray, "n k"],
-    weights: Float[np.ndarray, " n"],
-) -> Float[np.ndarray, " N"]:
-    """The weights of all hands, 0 of those that are not among some that have weights."""
-    return (all_hands[:, None] == hands[None]).all(axis=2) @ weights
+    hands: tuple[Int[np.ndarray, "_ k"], Int[np.ndarray, "_ k"]],
+    ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]],
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Both players' weights of all hands, by those of the hands that they may hold; 0 of others."""
+    first, second = (
+        (all_hands[:, None] == own[None]).all(axis=2) @ weights
+        for own, weights in zip(hands, ranges, strict=True)
+    )
+    return first, second
 
 
 def deals_after(board: tuple[int, ...]) -> tuple[int, ...]:

@@ -126,18 +126,20 @@ def reach_of(
 
 def _grown(game, params, forest, layout, walk, total, settings):
     """The forest after walks that ended: a leaf becomes a node."""
-    # a simulation may grow below a node of the same phase, which no iteration has seen yet
-    below_new = settings.expansions_per_phase > 1 and not layout.single_row
     leaf = jnp.minimum(walk.place, layout.nowhere - 1)
     grows = walk.place < layout.nowhere
     grows &= jax.vmap(game.actor)(at(forest.state, leaf)) != TERMINAL
+    # A later simulation of the phase may grow below the new node, before an iteration has seen it:
+    # then the node keeps its reaches until the next iteration.
+    keeps = settings.expansions_per_phase > 1 and not layout.single_row
+    kept = _average_reach(game, forest, layout, leaf, total) if keeps else None
 
     def prior(leaf, state):
         if layout.single_row:
             number = jnp.clip(leaf - layout.inner, 0, layout.leaves - 1)
             own = forest.known.prior[number][..., None]
             return own[:, : layout.actions[0]], own[:, : layout.actions[1]]
-        reach = _average_reach(game, forest, layout, leaf, total if below_new else None)
+        reach = kept if keeps else _average_reach(game, forest, layout, leaf, None)
         return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[1])(state, reach)
 
     grown, place = expand(
@@ -151,11 +153,10 @@ def _grown(game, params, forest, layout, walk, total, settings):
         since=jnp.broadcast_to(total, (layout.batch,)),
         evaluate=settings.evaluate,
     )
-    if not below_new:
+    if not keeps:
         return grown
-    reach = _average_reach(game, forest, layout, leaf, total)
     place = jnp.where(place < layout.inner, place, len(forest.reach[0]))  # far where none is new
-    tables = zip(grown.reach, reach, strict=True)
+    tables = zip(grown.reach, kept, strict=True)
     return grown.replace(reach=tuple(x.at[place].set(y, mode="drop") for x, y in tables))
 
 
