@@ -71,12 +71,13 @@ $(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
 	$(call install,.[docs])
+	touch $(VENV)/installed
 
 $(VENV)/installed-notebooks: pyproject.toml | $(VENV)/bin/python
 	$(call install,.[notebooks])
+	touch $(VENV)/installed $(VENV)/installed-docs
 
 comma := ,
-$(VENV)/installed-ci: pyproject.toml | $(VENV)/bin/python  # both at once
+$(VENV)/installed-ci: pyproject.toml | $(VENV)/bin/python  # for tests and site at once
 	$(call install,.[test$(comma)docs])
 	touch $(VENV)/installed $(VENV)/installed-test $(VENV)/installed-docs
-	touch $(VENV)/installed
