@@ -300,6 +300,14 @@ def resolved_below(tree, subgame, policy, opt_out, player, constraint):
     return embed(subgame, solution, policy)
 
 
+@pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
+def test_safe_resolving_needs_opt_out_values(constraint):
+    tree, _, _, equilibrium = game(TINY_LEDUC)
+    subgame = build_subgame(tree, [], root=int(ends_of_rounds(tree)[0]))
+    with pytest.raises(ValueError, match=f"opt_out=None with constraint='{constraint}'; allowed"):
+        resolved_below(tree, subgame, equilibrium, None, 0, constraint)
+
+
 def resolved(tree, policy, player, *, constraint):
     """The policy with all of the second round re-solved for `player`."""
     for root in map(int, ends_of_rounds(tree)):

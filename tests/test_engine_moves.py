@@ -96,14 +96,22 @@ def test_chess_moves_are_those_of_another_program():
     assert (wrong, number > 200) == ([], True)
 
 
-def test_positions_of_fen_have_no_past():
+@pytest.mark.parametrize(
+    ("name", "back"),
+    [
+        ("gardner_chess", ["b1a3", "b5c3", "a3b1", "c3b5"]),
+        pytest.param("chess", ["g1f3", "g8f6", "f3g1", "f6g8"], marks=pytest.mark.slow),
+    ],
+)
+def test_positions_of_fen_have_no_past(name, back):
     """The first position is as at the start of a game, and comes back for the third time only when
     it has come back twice."""
-    referee = load("gardner_chess")
+    referee = load(name)
     again = uci_moves.from_fen(referee.game, uci_moves.fen(referee.game, referee.start))
     seen = [jax.jit(referee.game.encode)(position) for position in (again, referee.start)]
     np.testing.assert_array_equal(*seen)
-    back = ["b1a3", "b5c3", "a3b1", "c3b5"]
+    history = again.pgx._x.hash_history if name == "chess" else again.pgx._hash_history
+    assert not np.asarray(history)[1:].any()
     assert not referee.is_over(referee.played(back, again))
     assert referee.is_over(referee.played(back * 2, again))
 
