@@ -1,6 +1,7 @@
 """The benchmark of CFR+: answers must agree, results follow the schema, failures are told."""
 
 import csv
+import dataclasses
 import importlib
 import inspect
 import os
@@ -14,6 +15,7 @@ import pytest
 
 from experiments import benchmarks
 from experiments.benchmarks import cfr as benchmark
+from experiments.benchmarks.benchmark import Benchmark
 from experiments.benchmarks.cfr_ours import bytes_per_iteration
 from experiments.benchmarks.cfr_peers import PEERS
 from experiments.benchmarks.cfr_program import GAMES
@@ -114,6 +116,68 @@ def test_an_earlier_run_is_not_overwritten(folder):
     with pytest.raises(ValueError, match="earlier run"):
         benchmarks.run("cfr", folder, preset="smoke", **TINY)
     assert (folder / "result.json").read_text() == before
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    pieces: int = 3
+
+
+def counted(measure, **fields):
+    """A benchmark of pieces, each of which is measured by a function of its number."""
+
+    def measure_all(config, kept):
+        numbers = range(config.pieces)
+        return [kept.once(f"piece {i}", lambda i=i: {"speed": measure(i)}) for i in numbers]
+
+    return Benchmark(
+        name="counted",
+        presets={"cpu": Counted()},
+        check=lambda config: None,
+        measure_all=measure_all,
+        lines=lambda config, measured: measured,
+        numbers=lambda config, measured: [
+            results.Number(name="sum", value=sum(run["speed"] for run in measured), unit="1/s")
+        ],
+        measure="a count",
+        **fields,
+    )
+
+
+def test_an_interrupted_benchmark_is_resumed(tmp_path):
+    """What it had measured is read; the piece that was interrupted is measured again."""
+    calls = []
+
+    def interrupted(number):
+        calls.append(number)
+        if number == 1 and calls.count(1) == 1:
+            raise KeyboardInterrupt
+        return number / 3
+
+    record = counted(interrupted, resumable=True)
+    with pytest.raises(KeyboardInterrupt):
+        record.run(tmp_path)
+    with pytest.raises(ValueError, match="add --resume to continue it or --overwrite"):
+        record.run(tmp_path)
+    with pytest.raises(ValueError, match="differs in pieces"):
+        record.run(tmp_path, resume=True, pieces=2)
+    record.run(tmp_path, resume=True)
+    assert calls == [0, 1, 1, 2]
+    result = results.read_result(tmp_path / "result.json")
+    assert result.number("sum").value == 1.0
+    assert len(result.commits) == 2
+    with pytest.raises(ValueError, match="finished"):
+        record.run(tmp_path, resume=True)
+
+
+def test_a_benchmark_of_turns_is_not_resumed(tmp_path):
+    record = counted(float)
+    with pytest.raises(ValueError, match="benchmark counted take turns, so that it cannot be"):
+        record.run(tmp_path / "out", resume=True)
+    assert not (tmp_path / "out").exists()
+    record.run(tmp_path / "out")
+    with pytest.raises(ValueError, match=r"an earlier run .*: add --overwrite to start again"):
+        record.run(tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", benchmarks.BENCHMARKS)

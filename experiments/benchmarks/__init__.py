@@ -43,8 +43,8 @@ def run(name: str, out: pathlib.Path, **options: Any) -> None:
     Args:
       name: a key of `BENCHMARKS`.
       out: the folder, made if it does not exist.
-      **options: as of `benchmark.Benchmark.run`: `preset`, `overwrite`, `command` (the command line
-        to put on record), and fields of the preset's config to replace.
+      **options: as of `benchmark.Benchmark.run`: `preset`, `resume`, `overwrite`, `command`
+        (the command line to put on record), and fields of the preset's config to replace.
 
     Raises:
       ValueError: the benchmark is unknown, and as of `Benchmark.run`.

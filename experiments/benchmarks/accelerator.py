@@ -123,12 +123,12 @@ def _check(config) -> None:
         mctx_search.require()
 
 
-def measure_all(config: Config, keep: Callable[[list[Row]], None]) -> list[Row]:
+def measure_all(config: Config, write: Callable[[list[Row]], None]) -> list[Row]:
     """Makes all measurements.
 
     Args:
       config: what is measured.
-      keep: is given all rows so far after each of them.
+      write: is given all rows so far after each of them.
 
     Returns:
       A row for each case.
@@ -156,7 +156,7 @@ def measure_all(config: Config, keep: Callable[[list[Row]], None]) -> list[Row]:
                 run = _measured(config, future, deadline)
             rows.append(Row(task=case.name, program=case.program, runs=[run]))
             Console(stderr=True).print(case.name, _shown(rows[-1]), soft_wrap=True)
-            keep(rows)
+            write(rows)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes.values():
@@ -275,7 +275,7 @@ BENCHMARK = Benchmark(
     presets=PRESETS,
     default_preset="gpu",
     check=_check,
-    measure_all=measure_all,
+    measure_all=lambda config, kept: measure_all(config, kept.write),
     lines=_lines,
     numbers=numbers,
     measure="units of work per second, all that are side by side together",

@@ -10,20 +10,36 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
 from experiments.benchmarks.config_checks import check_names
 from experiments.benchmarks.reports import lines_report
-from experiments.harness import results, runs
-from experiments.harness.usage_meter import UsageMeter
+from experiments.harness import results
+from experiments.harness.runs import Run, RunArguments
 
 CSV, TABLE, PLOT = "benchmark.csv", "table.md", "benchmark.png"
 Config = TypeVar("Config")  # a frozen dataclass
 Measured = TypeVar("Measured")  # as a rule a list of `reports.Row`
 Line = dict[str, Any]  # of a CSV
+
+
+class Kept(NamedTuple):
+    """How a benchmark keeps what it has measured so far, in case that it is interrupted."""
+
+    write: Callable[[Any], None]
+    """Writes the lines of all that was measured so far."""
+    once: Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]]
+    """Makes a measurement, which JSON must be able to hold, or reads it if an interrupted run has
+    made it; the first argument is its name."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Arguments(RunArguments):
+    preset: str
+    resume: bool | None  # None: the benchmark cannot
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,9 +57,10 @@ class Benchmark(Generic[Config, Measured]):
     check: Callable[[Config], None]
     """Raises `ValueError` for a config that cannot be measured, and `ImportError` if a program that
     is needed is not installed."""
-    measure_all: Callable[[Config, Callable[[Measured], None]], Measured]
-    """Makes all measurements. The second argument may be called with those so far, whose lines are
-    then written."""
+    measure_all: Callable[[Config, Kept], Measured]
+    """Makes all measurements."""
+    resumable: bool = False
+    """Whether `measure_all` makes each measurement by `Kept.once`."""
     lines: Callable[[Config, Measured], Iterable[Line]]
     """The lines of benchmark.csv, all with the same names."""
     more_lines: Mapping[str, Callable[[Config, Measured], Iterable[Line]]] = dataclasses.field(
@@ -77,6 +94,7 @@ class Benchmark(Generic[Config, Measured]):
         out: pathlib.Path,
         *,
         preset: str | None = None,
+        resume: bool = False,
         overwrite: bool = False,
         command: str | None = None,
         **changes: Any,
@@ -86,38 +104,50 @@ class Benchmark(Generic[Config, Measured]):
         Args:
           out: the folder for the results, which is made if it does not exist.
           preset: a key of `presets`; None: the default one.
+          resume: whether to go on with an interrupted run in `out`, if there is one.
           overwrite: whether to delete an earlier run in `out`.
           command: the command line to put on record.
           **changes: fields of the preset's config to replace.
 
         Raises:
-          ValueError: the preset or a name in the config is unknown, `out` holds an earlier run, a
-            measurement fails, or two programs that should do the same work or give the same answer
-            do not.
+          ValueError: the preset or a name in the config is unknown, `out` holds an earlier run, the
+            benchmark cannot be resumed, a measurement fails, or two programs that should do the
+            same work or give the same answer do not.
           ImportError: a program that is needed is not installed.
           OSError: the results cannot be written.
         """
-        meter, preset = UsageMeter(), preset or self.default_preset
+        preset = preset or self.default_preset
         check_names("preset", [preset], self.presets)
+        if resume and not self.resumable:
+            raise ValueError(
+                f"the programs of benchmark {self.name} take turns, so that it cannot be resumed:"
+                " use another --out, or --overwrite to start again"
+            )
         config = dataclasses.replace(self.presets[preset], **changes)
         self.check(config)
-        lock = runs.prepare(out, files=self.files, resume=None, overwrite=overwrite)
-
-        def keep(measured):
-            results.write_csv(out / CSV, [*self.lines(config, measured)])
-
-        measured = self.measure_all(config, keep)
-        measure = self.measure(config) if callable(self.measure) else self.measure
-        result = results.make_result(
+        run = Run(
+            _Arguments(
+                out=out,
+                preset=preset,
+                resume=resume if self.resumable else None,
+                overwrite=overwrite,
+            ),
+            config,
             experiment=f"benchmark_{self.name}",
-            preset=preset,
-            config=dataclasses.asdict(config)
-            | {"measure": measure, **self.conditions(config, measured)},
             command=command or f"python -m experiments benchmark {self.name}",
-            usage=meter.usage(),
-            numbers=self.numbers(config, measured),
+            files=self.files[1:],
+        )
+        kept = Kept(
+            write=lambda measured: results.write_csv(out / CSV, [*self.lines(config, measured)]),
+            once=lambda name, measure: run.kept_json(run.path(name), measure),
+        )
+        measured = self.measure_all(config, kept)
+        result = run.result(
+            self.numbers(config, measured),
+            measure=self.measure(config) if callable(self.measure) else self.measure,
             deviations=self.deviations(config, measured),
             error_bars=self.error_bars,
+            **self.conditions(config, measured),
         )
         lines = [*self.lines(config, measured)]
         results.write_csv(out / CSV, lines)
@@ -127,6 +157,5 @@ class Benchmark(Generic[Config, Measured]):
         results.write_file(out / TABLE, table)
         if self.draw:
             self.draw(out / PLOT, config, measured)
-        results.write_result(out, result)
-        lock.release()
+        run.end(result)
         Console().print(self.shown(config, measured) if self.shown else table)

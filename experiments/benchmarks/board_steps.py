@@ -153,7 +153,7 @@ BENCHMARK = Benchmark(
     name="board_steps",
     presets=PRESETS,
     check=lambda config: check_names("task", config.tasks, TASKS),
-    measure_all=lambda config, keep: [
+    measure_all=lambda config, kept: [
         row for task in config.tasks for row in _measured(config, task)
     ],
     lines=lambda config, rows: map(_details, rows),

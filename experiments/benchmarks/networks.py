@@ -263,7 +263,7 @@ BENCHMARK = Benchmark(
     name="networks",
     presets=PRESETS,
     check=lambda config: check_names("task", config.tasks, TASKS),
-    measure_all=lambda config, keep: [
+    measure_all=lambda config, kept: [
         row for task in config.tasks for dtype in DTYPES for row in _measured(config, task, dtype)
     ],
     lines=lambda config, rows: map(_details, rows),

@@ -13,9 +13,10 @@ tree, and searches and games per second of ISMCTS-BR.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.metadata
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,8 +109,14 @@ def _check(config) -> None:
     check_devices(config.devices, {task: TASKS[task].batch for task in config.split})
 
 
-def measure_all(config: Config) -> Measured:
-    """Makes all measurements."""
+def measure_all(config: Config, once: Callable[..., dict[str, Any]]) -> Measured:
+    """Makes all measurements.
+
+    Args:
+      config: what is measured.
+      once: makes each of them, as of `benchmark.Kept`.
+    """
+    measure = functools.partial(_measure, config, once)
     jobs = [job for task in config.tasks for job in _jobs(config, task)]
     growth: dict[str, list] = {}
     rows: list[Row] = []
@@ -118,7 +125,7 @@ def measure_all(config: Config) -> Measured:
         shown = bar.add_task("", total=len(jobs) + len(config.growth) + len(config.responses))
         for task, program, module, job in jobs:
             bar.update(shown, description=f"{task} {program}")
-            run = _measure(config, module, job, name=f"{program} on {task}")
+            run = measure(module, job, name=f"{program} on {task}")
             bar.advance(shown)
             if run.get("devices", job["devices"]) < job["devices"]:
                 continue  # on an accelerator, cores are not devices
@@ -127,12 +134,12 @@ def measure_all(config: Config) -> Measured:
         for game in config.growth:
             bar.update(shown, description=f"growth of {game}")
             job = {"game": game, "nodes": config.nodes, "batch": config.growth_batch}
-            run = _measure(config, tree_growth, job, name=f"growth of {game}")
+            run = measure(tree_growth, job, name=f"growth of {game}")
             growth[game] = run.get("points", [])
             bar.advance(shown)
         for task in config.responses:
             bar.update(shown, description=f"{RESPONDER} {task}")
-            run = _measure(config, response_search, {"task": task}, name=task)
+            run = measure(response_search, {"task": task}, name=f"{RESPONDER} on {task}")
             games = {"failure": run["failure"], "samples": run.pop("games", [])}
             responses.append(Row(task=task, program=RESPONDER, runs=[run]))
             responses.append(Row(task=task, program=f"{RESPONDER}, games", runs=[games]))
@@ -156,11 +163,12 @@ def _jobs(config, task) -> Iterator[tuple[str, str, types.ModuleType, dict[str, 
             yield task, f"{program}, {several} devices", module, split
 
 
-def _measure(config, module, job, *, name) -> dict[str, Any]:
+def _measure(config, once, module, job, *, name) -> dict[str, Any]:
     """What a module measures in a process of its own."""
     names = ("repeats", "sampling_seconds", "seconds")
     timing = {name: getattr(config, name) for name in names}
-    run = measure_in_process(module.__name__, job | timing, time_limit=config.time_limit)
+    limit = config.time_limit
+    run = once(name, lambda: measure_in_process(module.__name__, job | timing, time_limit=limit))
     if (run["failure"] or "").startswith("failed") and module is not mctx_search:
         raise ValueError(f"{name} {run['failure']}")
     return run
@@ -211,7 +219,8 @@ BENCHMARK = Benchmark(
     name="search",
     presets=PRESETS,
     check=_check,
-    measure_all=lambda config, keep: measure_all(config),
+    measure_all=lambda config, kept: measure_all(config, kept.once),
+    resumable=True,
     lines=lambda config, measured: map(search_report.details, measured.rows),
     more_lines={"growth.csv": lambda config, measured: search_report.growth_rows(measured.growth)},
     numbers=lambda config, measured: search_report.numbers(*measured),

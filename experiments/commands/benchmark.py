@@ -23,6 +23,8 @@ class Arguments:
     preset: Literal["smoke", "cpu", "gpu"] | None = None
     """smoke: seconds; cpu: minutes, up to forty; gpu: minutes of one, of `accelerator` and
     `board_steps` alone. None: cpu, of `accelerator` gpu."""
+    resume: bool = False
+    """Continue an interrupted run in --out; of `search` alone."""
     overwrite: bool = False
     """Start again, and delete an earlier run in --out."""
 

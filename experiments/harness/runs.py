@@ -103,7 +103,7 @@ class Run:
           kind: a dataclass whose fields JSON can hold.
           compute: computes the records of this kind that make up the piece.
         """
-        path = self._path(name)
+        path = self.path(name)
         records = self.kept_json(path, lambda: [dataclasses.asdict(each) for each in compute()])
         return [kind(**fields) for fields in records]
 
@@ -114,10 +114,11 @@ class Run:
           name: of the piece within the run.
           kind: a dataclass whose fields JSON can hold.
         """
-        records = by_first(lambda: _read_kept(self._path(name)))
+        records = by_first(lambda: _read_kept(self.path(name)))
         return [kind(**fields) for fields in records[0]] if records else None
 
-    def _path(self, name):
+    def path(self, name: str) -> pathlib.Path:
+        """The file of the checkpoint that keeps a piece, by the piece's name."""
         return self.checkpoint / (re.sub(r"[^\w.]+", "_", name) + ".json")
 
     def kept_json(self, path: pathlib.Path, compute: Callable[[], Any]) -> Any:
@@ -138,7 +139,7 @@ class Run:
         if self.writes:
             self.meter.keep()
 
-    def finish(
+    def result(
         self,
         numbers: Iterable[results.Number],
         *,
@@ -147,7 +148,7 @@ class Run:
         error_bars: str | None = None,
         **more: Any,
     ) -> results.Result:
-        """Writes the result and deletes the checkpoint, which is not needed any longer.
+        """The result, which is not written yet.
 
         Args:
           numbers: the measured numbers.
@@ -156,7 +157,7 @@ class Run:
           error_bars: what low and high of the numbers are, in words.
           more: further entries of the result's config.
         """
-        result = results.make_result(
+        return results.make_result(
             config=dataclasses.asdict(self.config) | more | {"measure": measure},
             usage=self.meter.usage(),
             numbers=numbers,
@@ -164,10 +165,18 @@ class Run:
             error_bars=error_bars,
             **self._stamps,
         )
+
+    def finish(self, numbers: Iterable[results.Number], **more: Any) -> results.Result:
+        """Makes the result as `result` does, and writes it as `end` does."""
+        result = self.result(numbers, **more)
+        self.end(result)
+        return result
+
+    def end(self, result: results.Result) -> None:
+        """Writes the result and deletes the checkpoint, which is not needed any longer."""
         results.write_result(self.out, result)
         shutil.rmtree(self.checkpoint)
         self._lock.release()
-        return result
 
 
 def prepare(
