@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import itertools
 
 import chex
 import jax
@@ -150,16 +151,22 @@ def recorded(tolerance):
 
 
 @pytest.mark.slow
-def test_beyond_the_largest_distance_a_leaf_is_valued_once():
-    """As soon as it is there: all but those of the last simulation, also where other leaves were
-    before."""
+def test_beyond_the_largest_distance_a_leaf_is_valued_when_players_begin_or_cease_to_come():
+    """And as soon as it is there: all but those of the last simulation, also where other leaves
+    were before."""
     game, found, calls = recorded(BEYOND)
     states = np.asarray(found.tree.state[: int(found.tree.count) - 1])
     children = np.asarray(game.successors)[states]
     children = children[children >= 0]
     leaves = children[np.asarray(game.actors)[children] != TERMINAL]
-    assert sorted(state for state, _ in calls) == sorted(leaves.tolist())
-    assert int(found.log.calls) == len(calls) > 20
+    come = collections.defaultdict(list)  # by leaf, who comes there at its valuations
+    rows = game.num_rows[0]
+    for state, belief in calls:
+        come[state].append((belief[:rows].any(), belief[rows:].any()))
+    assert sorted(come) == sorted(leaves.tolist())
+    for each in come.values():
+        assert all(before != after for before, after in itertools.pairwise(each))
+    assert int(found.log.calls) == len(calls) > len(come) > 20
 
 
 @pytest.mark.slow
