@@ -1,7 +1,7 @@
 """The command line: `jaxgames COMMAND`, or `python -m experiments COMMAND`.
 
-Errors that our code reports are one line on stderr and exit code 2; Ctrl-C is exit code 130, with
-the command that resumes.
+Errors that our code reports are one line on stderr and exit code 2; Ctrl-C and SIGTERM give exit
+code 130 and the command that resumes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import compilation_cache
+from experiments.harness.interrupts import termination_interrupts
 from experiments.registry import COMMANDS, EXPERIMENTS, TOOLS, Entry, load
 
 MODULE = "python -m experiments"
@@ -73,7 +74,8 @@ def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
         )
         _check_seeds(arguments)
         recorded = shlex.join([*MODULE.split(), *argv])
-        return command.main(arguments, command=recorded) or 0
+        with termination_interrupts():
+            return command.main(arguments, command=recorded) or 0
     except (KeyboardInterrupt, Exception) as error:
         if isinstance(error, KeyboardInterrupt) or _lost_another(error):
             why = "another process has ended" if _lost_another(error) else str(error)

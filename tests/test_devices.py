@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import jax
 import numpy as np
@@ -125,12 +126,37 @@ def test_bad_options_are_one_line_each(capsys, tmp_path):
         patch.setenv("SLURM_STEP_NODELIST", "here")
         patch.setenv("SLURM_STEP_NUM_TASKS", "2")
         assert cli.main(f"solve kuhn_poker --out {tmp_path / 'run'}".split()) == 2
-    message = "error: num_processes=2 must be 1: this command has no batches\n"
+    message = (
+        "error: num_processes=2 must be 1: this command has no batches; Slurm or Open MPI has"
+        " started so many\n"
+    )
     assert capsys.readouterr().err == message
     assert cli.main(f"solve kuhn_poker --seed -1 --out {tmp_path / 'run'}".split()) == 2
     message = "error: seed=-1 must be from 0 to 4,294,967,295\n"
     assert capsys.readouterr().err == message
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "all_of_them"),
+    [
+        ({"SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, True),
+        ({"SLURM_STEP_TASKS_PER_NODE": "1"}, True),
+        ({"SLURM_STEP_TASKS_PER_NODE": "4(x2)"}, False),
+        ({"SLURM_STEP_TASKS_PER_NODE": "1(x2)", "JAX_LOCAL_DEVICE_IDS": "0,1"}, False),
+        ({}, False),
+    ],
+)
+def test_a_process_alone_on_its_host_takes_all_accelerators(variables, all_of_them, monkeypatch):
+    """An empty list is all of them, None leaves it to JAX: the one of its number on the host."""
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "here")
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    initialize = mock.create_autospec(jax.distributed.initialize)
+    monkeypatch.setattr(jax.distributed, "initialize", initialize)
+    devices._join(DeviceArguments(), 2)
+    assert initialize.call_args.kwargs["local_device_ids"] == ([] if all_of_them else None)
 
 
 ON_EIGHT = """

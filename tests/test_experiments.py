@@ -122,8 +122,8 @@ def test_moves_that_a_player_cannot_see_are_listed(tmp_path):
     assert "bid 3 | bid {1,2}" in histories  # won with a 3, not known against what
 
 
-def interrupt_at(monkeypatch, module, iteration):
-    """Presses Ctrl-C once when a run reports to have made `iteration` iterations or more."""
+def interrupt_at(monkeypatch, module, iteration, number=signal.SIGINT):
+    """Sends a signal, as Ctrl-C does, once when a run reports `iteration` iterations or more."""
     progress, pressed = module.progress, []
 
     class Pressing:
@@ -137,7 +137,7 @@ def interrupt_at(monkeypatch, module, iteration):
                 report(made, *numbers)
                 if made >= iteration and not pressed:
                     pressed.append(made)
-                    signal.raise_signal(signal.SIGINT)
+                    signal.raise_signal(number)
 
             return pressing
 
@@ -148,15 +148,18 @@ def interrupt_at(monkeypatch, module, iteration):
     return pressed
 
 
-def test_a_run_that_was_interrupted_resumes_to_the_same_numbers(kuhn, tmp_path, monkeypatch, capfd):
-    handler, advance = signal.getsignal(signal.SIGINT), measured_solve._advance
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_was_interrupted_resumes_to_the_same_numbers(
+    kuhn, tmp_path, monkeypatch, capfd, number
+):
+    handler, advance = signal.getsignal(number), measured_solve._advance
     timed = lambda prepared, state, n: (advance(prepared, state, n)[0], 0.001 * n)  # noqa: E731
     monkeypatch.setattr(measured_solve, "_advance", timed)
-    pressed = interrupt_at(monkeypatch, solve, 30)
+    pressed = interrupt_at(monkeypatch, solve, 30, number)
     out = tmp_path / "a folder"
     assert run("solve kuhn_poker --iterations 500 --overwrite --out OUT", out) == 130
     assert 30 <= pressed[0] < 500
-    assert signal.getsignal(signal.SIGINT) is handler
+    assert signal.getsignal(number) is handler
     assert [path.name for path in out.iterdir()] == ["checkpoint"]
     said = capfd.readouterr().err.splitlines()
     command = f"python -m experiments solve kuhn_poker --iterations 500 --out '{out}' --resume"

@@ -62,7 +62,7 @@ def test_interrupted_curves_resume_to_the_same_numbers(tmp_path, monkeypatch):
 
     for pieces in (1, 3):
         with monkeypatch.context() as patch:
-            patch.setattr(learning_curves, "ctrl_c_waits", stopped_after(pieces))
+            patch.setattr(learning_curves, "interrupt_waits", stopped_after(pieces))
             with pytest.raises(KeyboardInterrupt, match="stopped after"):
                 measured(tmp_path / "parts")
     parts = measured(tmp_path / "parts")

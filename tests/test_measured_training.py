@@ -42,7 +42,7 @@ def test_no_iteration_is_made_twice_after_ctrl_c(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         presses = iter([False, True])
         pressed = contextlib.nullcontext(lambda: next(presses))
-        patch.setattr(measured_training, "ctrl_c_waits", lambda: pressed)
+        patch.setattr(measured_training, "interrupt_waits", lambda: pressed)
         with pytest.raises(KeyboardInterrupt):
             trained(tmp_path / "run", made)
     assert 0 < sum(made) < 40

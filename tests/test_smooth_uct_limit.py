@@ -71,7 +71,7 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         pressed = contextlib.nullcontext(lambda: True)
-        patch.setattr(measured_training, "ctrl_c_waits", lambda: pressed)
+        patch.setattr(measured_training, "interrupt_waits", lambda: pressed)
         assert run("parts") != 0
     assert run("parts", "--resume") == 0
     for file in ("curve.csv", "cross_table.csv"):

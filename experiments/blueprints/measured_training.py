@@ -14,7 +14,7 @@ from jax.sharding import SingleDeviceSharding
 from jaxtyping import PyTree
 
 from experiments.harness.checkpoint_times import CheckpointTimes
-from experiments.harness.interrupts import ctrl_c_waits
+from experiments.harness.interrupts import interrupt_waits
 from experiments.harness.progress import progress
 from solvers import checkpoint
 
@@ -67,7 +67,7 @@ def train_and_measure(
     if callable(state):
         state = state()
     pace, times, shown = 8, CheckpointTimes(), None
-    with progress(title, at[-1] * scale) as report, ctrl_c_waits() as pressed:
+    with progress(title, at[-1] * scale) as report, interrupt_waits() as pressed:
         report(done(state) * scale, None, 0.0)
         while len(found) < len(at):
             count, begin = min(pace, at[len(found)] - done(state)), time.monotonic()

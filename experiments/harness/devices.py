@@ -26,11 +26,13 @@ from jax.sharding import Mesh
 
 from train.data_sharding import data_mesh
 
-# Launchers that JAX recognises, by a variable that they set: where the number of processes is.
+# Launchers that JAX recognises, by a variable that they set: where the number of processes is, and
+# that of those on each host.
 _LAUNCHERS = {
-    "SLURM_STEP_NODELIST": "SLURM_STEP_NUM_TASKS",
-    "OMPI_MCA_orte_hnp_uri": "OMPI_COMM_WORLD_SIZE",
+    "SLURM_STEP_NODELIST": ("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"),
+    "OMPI_MCA_orte_hnp_uri": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
 }
+_ONE_PER_HOST = re.compile(r"1(\(x\d+\))?")  # as Slurm writes it, such as 1(x4)
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 # Where cores are devices: operations are not split over the cores, and a loop on less than 100 MB
 # is one function, whose steps XLA does not dispatch one by one.
@@ -87,7 +89,8 @@ def start(
     processes = _processes(arguments)
     if processes > 1 and not (batches and several_processes):
         why = "runs in one process" if batches else "has no batches"
-        raise ValueError(f"num_processes={processes} must be 1: this command {why}")
+        by = "" if arguments.coordinator else "; Slurm or Open MPI has started so many"
+        raise ValueError(f"num_processes={processes} must be 1: this command {why}{by}")
     if batches is None:
         if asked not in (None, 1):
             raise ValueError(f"devices={asked} must be 1: this command computes on one device")
@@ -192,8 +195,7 @@ def _processes(arguments) -> int:
         for name, value in (("num_processes", count), ("process_id", number)):
             if value is not None:
                 raise ValueError(f"{name}={value} needs a coordinator: add --coordinator HOST:PORT")
-        counts = [os.environ.get(count) for sign, count in _LAUNCHERS.items() if sign in os.environ]
-        return max([int(each) for each in counts if each], default=1)
+        return max([int(count) for count, _ in _launched() if count], default=1)
     if not re.fullmatch(r".+:\d+", arguments.coordinator):
         raise ValueError(f"coordinator={arguments.coordinator!r} must be HOST:PORT")
     if count is None or number is None:
@@ -206,14 +208,24 @@ def _processes(arguments) -> int:
     return count
 
 
+def _launched() -> list[tuple[str | None, str | None]]:
+    """What launchers tell this process: how many there are in all, and on each host."""
+    signs = (names for sign, names in _LAUNCHERS.items() if sign in os.environ)
+    return [(os.environ.get(count), os.environ.get(per_host)) for count, per_host in signs]
+
+
 def _join(arguments, processes) -> None:
     """Joins the other processes, if there are any and that has not been done."""
     if processes == 1 or jax.distributed.is_initialized():
         return
+    # JAX gives a process that was launched the accelerator of its number on the host, and one alone
+    # would compute on the first only.
+    alone = any(_ONE_PER_HOST.fullmatch(per_host or "") for _, per_host in _launched())
     jax.distributed.initialize(
         arguments.coordinator,
         arguments.num_processes,
         arguments.process_id,
+        local_device_ids=[] if alone and "JAX_LOCAL_DEVICE_IDS" not in os.environ else None,
         heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
     )
 

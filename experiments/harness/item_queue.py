@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from experiments.harness import limited_process, results
 from experiments.harness.folder_lock import FolderLock
-from experiments.harness.interrupts import ctrl_c_waits
+from experiments.harness.interrupts import interrupt_waits
 from experiments.harness.runs import is_finished
 
 OUT = "{out}"  # in commands: the item's folder
@@ -33,7 +33,6 @@ State = Literal["done", "failed", "stopped"]
 _PATIENCE = 2  # how often the estimated minutes an item may take that cannot go on later
 _STOPPED = (130, -signal.SIGINT, -signal.SIGKILL)  # exit codes of a resumable item that was asked
 _TAIL_LINES, _TAIL_BYTES = 20, 8192  # of the output, on record
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -151,7 +150,7 @@ def work_off(
     out.mkdir(parents=True, exist_ok=True)
     with (
         FolderLock(out) as lock,
-        ctrl_c_waits(_SIGNALS) as pressed,
+        interrupt_waits() as pressed,
         _Bar(deadline) as bar,
     ):
         records = read_records(items, out)

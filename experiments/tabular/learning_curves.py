@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from experiments.harness import results
 from experiments.harness.checkpoint_times import CheckpointTimes
-from experiments.harness.interrupts import ctrl_c_waits
+from experiments.harness.interrupts import interrupt_waits
 from experiments.harness.progress import progress
 from experiments.tabular.measured_solve import next_log_spaced
 
@@ -112,7 +112,7 @@ def learn(
     done, pace, times = int(state["done"]), 64, CheckpointTimes()
     with (
         progress(folder.name, at[-1]) as report,
-        ctrl_c_waits() as pressed,
+        interrupt_waits() as pressed,
         ThreadPoolExecutor(os.cpu_count()) as threads,
     ):
         report(done, None, 0.0)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from experiments.harness.checkpoint_times import CheckpointTimes
-from experiments.harness.interrupts import ctrl_c_waits
+from experiments.harness.interrupts import interrupt_waits
 from experiments.harness.progress import Report
 from experiments.harness.runs import CHECKPOINT
 from solvers import evaluation
@@ -130,7 +130,7 @@ def run(
     store = _Store(folder, prepared, made=int(state.step), saved=saved)
     pace = 1
     report(int(state.step), latest(points), 0.0)
-    with ctrl_c_waits() as pressed:
+    with interrupt_waits() as pressed:
         while not schedule.done(iteration := int(state.step), points):
             stop = schedule.next_evaluation(iteration)
             count = min(pace, stop - iteration)
