@@ -55,7 +55,10 @@ def register(name: str, *aliases: str) -> Callable[[T], T]:
     def decorate(builder: T) -> T:
         taken = {name, *aliases} & {*_GAMES, *_ALIASES}
         if taken:
-            raise ValueError(f"register: a game named {sorted(taken)[0]!r} exists already")
+            raise ValueError(
+                f"register: a game named {sorted(taken)[0]!r} exists already; to register a changed"
+                " one, start Python again"
+            )
         if isinstance(builder, type):
             builder.name = name
         _GAMES[name] = builder

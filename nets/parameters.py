@@ -32,6 +32,25 @@ def merged(graph: nnx.GraphDef, params: PyTree) -> nnx.Module:
     return nnx.merge(graph, params)
 
 
+def require_parameters(params: PyTree) -> None:
+    """Refuses a network's state that changes otherwise than by gradients.
+
+    Args:
+      params: of `nnx.split(network)`.
+
+    Raises:
+      ValueError: it holds, for example, statistics of batches, or keys of a dropout.
+    """
+    is_variable = lambda x: isinstance(x, nnx.Variable)  # noqa: E731
+    for path, leaf in jax.tree.leaves_with_path(params, is_leaf=is_variable):
+        if is_variable(leaf) and not isinstance(leaf, nnx.Param):
+            raise ValueError(
+                f"params hold a {type(leaf).__name__} at {jax.tree_util.keystr(path)}; networks"
+                " must be functions of their parameters alone, without batch normalisation or"
+                " dropout"
+            )
+
+
 def check_sizes(network: nnx.Module, game: BeliefGame, sizes: Mapping[str, object]) -> None:
     """Checks that a network was made for a game.
 
@@ -41,13 +60,12 @@ def check_sizes(network: nnx.Module, game: BeliefGame, sizes: Mapping[str, objec
       sizes: that the game asks for, by the names of the attributes.
 
     Raises:
-      ValueError: a size is another one.
+      ValueError: a size is another one, or the network does not tell it.
     """
     for name, size in sizes.items():
-        if getattr(network, name) != size:
+        if (own := getattr(network, name, None)) != size:
             raise ValueError(
-                f"the network has {name}={getattr(network, name)}, and does not fit {game.name};"
-                f" allowed: {size}"
+                f"the network has {name}={own}, and does not fit {game.name}; allowed: {size}"
             )
 
 

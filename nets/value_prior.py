@@ -120,7 +120,12 @@ def new_value_prior(
 
 @dataclasses.dataclass(frozen=True)
 class ValuePriorEvaluator:
-    """The evaluator of AlphaZero's search, `evaluate(params, game, state)`, from a `ValuePrior`."""
+    """The evaluator of AlphaZero's search, `evaluate(params, game, state)`, from a `ValuePrior`.
+
+    Any other module of nnx will do that has `num_features` F and `num_actions` A as attributes, and
+    maps features `[*B, F]` to values `[*B]` and logits `[*B, A]`. What is no such module needs a
+    function `evaluate` of its own.
+    """
 
     graph: nnx.GraphDef  # of `nnx.split(network)`
 

@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 from normal_form import guaranteed, moves_before
 
+from experiments.harness import policy_file
 from jaxgames import enumerate_game
 from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
+from jaxgames.registry import make
+from solvers import evaluation
 from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.subgame_tree import holdem_tree
-from solvers.sequence_form import uniform, unpack
+from solvers.sequence_form import build_sequence_form, uniform, unpack
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -151,15 +154,24 @@ def test_getting_started_solves_a_batch():
 
 
 def test_a_policy_found_here_is_as_good_in_openspiel():
-    program, _ = blocks("docs/coming_from.md")
+    program, _, _ = blocks("docs/coming_from.md")
     assert last_number(printed(program)) == pytest.approx(2.469e-4, rel=0.05)  # `cfr_convergence`
 
 
 def test_a_search_as_with_mctx():
     """Fifty simulations over seven columns, the mean of eight searches."""
-    _, program = blocks("docs/coming_from.md")
+    _, program, _ = blocks("docs/coming_from.md")
     visits = re.findall(r"\d+\.?\d*", printed(program).split("]")[0])
     assert sum(map(float, visits)) == pytest.approx(50)
+
+
+@pytest.mark.slow  # its parts are tested in `test_search`
+def test_a_search_of_many_positions():
+    """The mean of four policies over seven columns."""
+    _, _, program = blocks("docs/coming_from.md")
+    policy = re.findall(r"\d\.?\d*(?:e-\d+)?", printed(program))
+    assert len(policy) == 7
+    assert sum(map(float, policy)) == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -196,16 +208,36 @@ def test_guide_to_training_by_parts():
 
 @pytest.mark.slow
 def test_guide_to_exploiting_an_agent():
-    exact, _, learned = blocks("docs/guides/exploit_an_agent.md")
+    exact, _, _, learned = blocks("docs/guides/exploit_an_agent.md")
     assert 0.05 < last_number(printed(exact)) < 0.5
     won, error = map(float, re.findall(r"won (\S+) \+- (\S+)", printed(learned))[0])
     assert won == pytest.approx(0.5, abs=2 * error)
 
 
+def test_guide_to_a_policy_of_ones_own(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    _, program, _, _ = blocks("docs/guides/exploit_an_agent.md")
+    exploitability = last_number(printed(program))
+    form = build_sequence_form(make("leduc_poker"))
+    policies = policy_file.read_policy(tmp_path / "mine.npz")
+    expected = float(evaluation.exploitability(form, policies))
+    assert exploitability == pytest.approx(expected, rel=1e-5)
+    assert 0.5 < exploitability < 5
+
+
+@pytest.mark.slow  # its parts are tested in `test_experiments`
+def test_experiment_with_other_parameters(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (program,) = blocks("docs/experiments.md")
+    printed(program)
+    result = json.loads((tmp_path / "out" / "mine" / "result.json").read_text())
+    assert (result["preset"], result["config"]["training_simulations"]) == ("mine", 5)
+
+
 @pytest.mark.slow
 def test_guide_to_exploiting_a_search_agent(monkeypatch):
     monkeypatch.chdir(ROOT)
-    _, program, _ = blocks("docs/guides/exploit_an_agent.md")
+    _, _, program, _ = blocks("docs/guides/exploit_an_agent.md")
     assert 0.1 < last_number(printed(program)) < 2
 
 

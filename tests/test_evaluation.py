@@ -220,3 +220,17 @@ def test_policies_of_wrong_shape_are_refused(change, function):
         ValueError, match=r"^policy of kuhn_poker.* has shapes .*, must be \[\(6, 2"
     ):
         getattr(evaluation, function)(form_of("kuhn_poker"), policies)
+
+
+@pytest.mark.parametrize("game", ["kuhn_poker", game_tree("kuhn_poker")])
+def test_what_is_no_sequence_form_is_refused(game):
+    policies = uniform_policies(game_tree("kuhn_poker"))
+    for function in (
+        evaluation.exploitability,
+        evaluation.best_response,
+        evaluation.expected_value,
+    ):
+        with pytest.raises(
+            ValueError, match=r"form is a (str|GameTree), must be a SequenceForm: see"
+        ):
+            function(game, policies)

@@ -40,9 +40,9 @@ EXPORTS = {
         " search_agent searched_exploitability solve_below"
     ),
     "solvers.perfect_information": (
-        "AlphaZero AlphaZeroAgent GrowingTreeAgent act alphazero_search best_response_values"
-        " chooser draw_openings duel duels enumerate_positions matches perfect_policy"
-        " perfect_values play_pairs search"
+        "AlphaZero AlphaZeroAgent BeliefEvaluator GrowingTreeAgent PositionEvaluator act"
+        " alphazero_search best_response_values chooser draw_openings duel duels"
+        " enumerate_positions matches perfect_policy perfect_values play_pairs search"
     ),
     "jaxgames": (
         "CHANCE TERMINAL Game GameTree Playout State TreeTooLargeError absorb check_game"
@@ -356,6 +356,9 @@ def test_agents_are_saved_and_loaded(agent, tmp_path):
 def test_steps_are_checked():
     with pytest.raises(ValueError, match="steps=0 must be at least 1"):
         train.student_of_games("kuhn_poker", steps=0)
+    unregistered = type("OneCard", (type(make("kuhn_poker")),), {"name": "one_card"})()
+    with pytest.raises(ValueError, match=r"game one_card.* is not registered: put @jaxgames"):
+        train.student_of_games(unregistered, steps=1)
 
 
 def test_games_can_be_made_from_the_front_door():

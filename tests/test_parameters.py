@@ -57,3 +57,22 @@ def test_a_byte_that_changed_is_noticed(place):
     content[len(content) // 2 if place == "in an array" else directory + 10] ^= 255
     with pytest.raises(ValueError, match=r"this is no .npz file, or a damaged one:"):
         parameters.from_bytes(bytes(content), params)
+
+
+class Normalised(nnx.Module):
+    def __init__(self, layer, rngs):
+        self.linear, self.layer = nnx.Linear(3, 4, rngs=rngs), layer
+
+
+def test_statistics_and_keys_are_no_parameters():
+    """They would be differentiated, and what a network does to them would be lost."""
+    rngs = nnx.Rngs(0)
+    parameters.require_parameters(new_params())
+    fine = nnx.split(Normalised(nnx.LayerNorm(4, rngs=rngs), rngs))[1]
+    parameters.require_parameters(fine)
+    for layer, kind in (
+        (nnx.BatchNorm(4, rngs=rngs), "BatchStat at .*layer.*mean"),
+        (nnx.Dropout(0.5, rngs=rngs), "RngKey|RngCount"),
+    ):
+        with pytest.raises(ValueError, match=f"params hold a ({kind}).* without batch normal"):
+            parameters.require_parameters(nnx.split(Normalised(layer, rngs))[1])

@@ -43,6 +43,32 @@ def positions_after(game, moves):
     return jax.jit(jax.vmap(play))(jnp.asarray(moves, jnp.int32))
 
 
+@pytest.mark.parametrize("name", ["connect_four", "gardner_chess"])
+def test_states_of_a_training_loop_with_pgx_become_positions(name):
+    """Whoever pgx lets begin: a step of pgx leads where the child of the position is."""
+    game, env = public(name), make_env(name)
+    with lenient():
+        states = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(1), 8))
+    assert set(np.asarray(states.current_player)) == {0, 1}
+
+    @jax.jit
+    @jax.vmap
+    def both(state):
+        move = jnp.argmax(state.legal_action_mask).astype(jnp.int32)
+        with lenient():
+            after = env.step(state, move)
+        return game.position(after), game.child(game.position(state), move), after
+
+    found, expected, states = both(states)
+    chex.assert_trees_all_equal(found, expected)
+    actors = jax.vmap(game.actor)(found)
+    seats = np.asarray(states.current_player) != int(game.first)
+    np.testing.assert_array_equal(actors, seats)
+    np.testing.assert_array_equal(
+        jax.vmap(game.child_mask)(found), np.asarray(states.legal_action_mask)
+    )
+
+
 def assert_same_games(name, rules, num_games):
     """Turns, legal actions and returns of the same random games."""
     game = public(name)

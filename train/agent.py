@@ -271,7 +271,7 @@ def student_of_games(
     """
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1")
-    name = str(game)
+    name = _name_of(game)
     table = game_table(name)
     listing = _listing(table)
     recorded = dataclasses.asdict(config) | {
@@ -300,6 +300,21 @@ def student_of_games(
     return TrainedAgent(
         game=make(name), table=table, params=state.learner.params, settings=search, config=recorded
     )
+
+
+def _name_of(game: str | Game) -> str:
+    """The name by which agents keep their game, from which `make` builds it again."""
+    name = str(game)
+    try:
+        make(name)
+    except ValueError:
+        if isinstance(game, str):
+            raise
+        raise ValueError(
+            f"game {name} is not registered: put @jaxgames.register(NAME) above its class, and"
+            " import the class's module before an agent is trained or loaded"
+        ) from None
+    return name
 
 
 def training_settings(

@@ -2,7 +2,8 @@
 
     graph, params = nnx.split(new_value_prior(game, seed=0))
     search = AlphaZero(ValuePriorEvaluator(graph), simulations=32, noise=0.25, sampled_moves=10)
-    settings = AlphaZeroSettings(search=search, ...)
+    learner = LearnerSettings(policy_weight=1.0, l2=1e-4)
+    settings = AlphaZeroSettings(search=search, learner=learner, games=64, updates=16)
     state = alphazero_training.init(game, params, key, settings=settings)
     state, metrics = alphazero_training.train_step(game, graph, state, settings=settings)
 
@@ -50,8 +51,9 @@ from train.value_checks import check_training
 class AlphaZeroSettings:
     """How to train. Static under `jit`."""
 
-    search: AlphaZero  # evaluates with the network
-    learner: LearnerSettings
+    # evaluates with the network; without `noise` and `sampled_moves` all games are the same
+    search: AlphaZero
+    learner: LearnerSettings  # whose defaults are for poker: here policies weigh as much as values
     games: int  # side by side
     updates: int  # gradient updates in a step
     moves: int | None = None  # in each game in a step; None: a step plays the games to their ends

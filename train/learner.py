@@ -34,6 +34,7 @@ from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
 from jaxgames.registry import unknown
+from nets.parameters import require_parameters
 from solvers.device_batches import DATA
 from train import losses
 from train.replay import Replay, draw, drawn_examples, lots_of, new_replay, uses_share
@@ -149,7 +150,11 @@ def new_learner(params: PyTree, settings: LearnerSettings) -> Learner:
     Args:
       params: of the network, from `nnx.split`.
       settings: how to learn.
+
+    Raises:
+      ValueError: `params` hold a state that is no parameter, such as statistics of batches.
     """
+    require_parameters(params)
     state = optimizer(settings).init(params)
     return Learner(params=params, optimizer_state=state, step=jnp.int32(0))
 

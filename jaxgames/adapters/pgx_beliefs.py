@@ -12,7 +12,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from jaxgames.adapters.pgx import (
     MAX_DEPTH,
@@ -81,6 +81,17 @@ class PgxBeliefs(BeliefGame):
 
     def root(self) -> PgxPosition:
         return self.start
+
+    def position(self, state: PyTree) -> PgxPosition:
+        """The position of one of pgx's own states, such as those of a training loop of one's own.
+
+        What was paid on the way there is not in it: a search sees the payoffs that follow. As pgx
+        draws who moves first, this may be player 1 here.
+
+        Args:
+          state: a `pgx.State` of this game, not batched (`jax.vmap` does that).
+        """
+        return PgxPosition(pgx=_small(state), score=jnp.float32(0), num_steps=state._step_count)
 
     def actor(self, state: PgxPosition) -> Int[Array, ""]:
         over = state.pgx.terminated | state.pgx.truncated | (state.num_steps >= self.max_depth)

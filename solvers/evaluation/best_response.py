@@ -7,19 +7,15 @@ shape.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxgames.arrays import append_axes
-from jaxgames.debug import checked
-from solvers.evaluation.policy_sweeps import expectation, own_reaches, root_values_by
+from solvers.evaluation.policy_sweeps import Measure, expectation, own_reaches, root_values_by
 from solvers.sequence_form import Policy, RootReach, SequenceForm, sweeps, unpack
-from solvers.value_checks import check_policy
 
 
-@checked(check_policy)
-@jax.jit
+@Measure
 def best_response(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
 ) -> Policy:
@@ -42,8 +38,7 @@ def best_response(
     return unpack(form, tuple(responses))
 
 
-@checked(check_policy)
-@jax.jit
+@Measure
 def best_response_value(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
 ) -> Float[Array, " P"]:
@@ -59,8 +54,7 @@ def best_response_value(
     return expectation(form, values, root_reach)
 
 
-@checked(check_policy)
-@jax.jit
+@Measure
 def root_best_response_values(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
 ) -> tuple[Float[Array, " _"], ...]:

@@ -11,14 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxgames.arrays import append_axes
-from jaxgames.debug import checked
-from solvers.evaluation.policy_sweeps import expectation, own_reaches, root_values_by
+from solvers.evaluation.policy_sweeps import Measure, expectation, own_reaches, root_values_by
 from solvers.sequence_form import Policy, RootReach, SequenceForm, pack, sweeps, unpack
-from solvers.value_checks import check_policy
 
 
-@checked(check_policy)
-@jax.jit
+@Measure
 def expected_value(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
 ) -> Float[Array, " P"]:
@@ -36,8 +33,7 @@ def expected_value(
     return expectation(form, values, root_reach)
 
 
-@checked(check_policy)
-@jax.jit
+@Measure
 def root_values(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
 ) -> tuple[Float[Array, " _"], ...]:
@@ -53,8 +49,7 @@ def root_values(
     return values
 
 
-@checked(check_policy)
-@jax.jit
+@Measure
 def counterfactual_values(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
 ) -> tuple[Policy, tuple[Float[Array, " _"], ...]]:

@@ -7,9 +7,14 @@ All functions raise `ValueError` for a policy or a root reach of the wrong shape
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxgames.debug import Checked
 from solvers.sequence_form import (
     Policy,
     RootReach,
@@ -18,6 +23,23 @@ from solvers.sequence_form import (
     pack,
     sweeps,
 )
+from solvers.value_checks import check_policy
+
+
+class Measure(Checked):
+    """A measure of policies on a sequence form: jitted, it checks its form, and in debug mode its
+    other arguments, too."""
+
+    def __init__(self, function: Callable):
+        super().__init__(jax.jit(function), check_policy)
+
+    def __call__(self, form: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(form, SequenceForm):
+            raise ValueError(
+                f"form is a {type(form).__name__}, must be a SequenceForm: see"
+                " solvers.build_sequence_form(game)"
+            )
+        return super().__call__(form, *args, **kwargs)
 
 
 def own_reaches(

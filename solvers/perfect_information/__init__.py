@@ -6,6 +6,8 @@
 - `play_pairs` of the module `matches` plays pairs of games from openings (`draw_openings`) between
   two choosers of moves, which `chooser` makes of agents of AlphaZero and of Student of Games
   (`GrowingTreeAgent`).
+- `BeliefEvaluator` lets growing-tree CFR evaluate by what AlphaZero's search would, and
+  `PositionEvaluator` the other way.
 - `enumerate_positions`, `perfect_values`, `perfect_policy` and `best_response_values` solve small
   games by backward induction.
 """
@@ -13,6 +15,7 @@
 from solvers.perfect_information import alphazero_search, duels, matches
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent, act, search
 from solvers.perfect_information.duels import duel
+from solvers.perfect_information.evaluators import BeliefEvaluator, PositionEvaluator
 from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
 from solvers.perfect_information.matches import chooser, draw_openings, play_pairs
 from solvers.perfect_information.minimax import (
@@ -25,7 +28,9 @@ from solvers.perfect_information.minimax import (
 __all__ = [
     "AlphaZero",
     "AlphaZeroAgent",
+    "BeliefEvaluator",
     "GrowingTreeAgent",
+    "PositionEvaluator",
     "act",
     "alphazero_search",
     "best_response_values",

@@ -102,7 +102,8 @@ def growing_tree_search(
 ) -> SearchResult:
     """Searches one public state of a game by growing-tree CFR (Schmid et al. 2023).
 
-    The search is compiled once for each game and `settings`.
+    The search is compiled once for each game and `settings`. This is called from Python; in
+    functions that are compiled or batched, use `solvers.search.search`.
 
     Args:
       game: a name, a game or its tree, or a belief-level game. A game with beliefs of its own, such

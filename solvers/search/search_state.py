@@ -48,7 +48,8 @@ class GrowingTreeCfr:
     # the shares of a tree's nodes at which player 0, and player 1, can act; when a share is used
     # up, no such node is added any more. The nodes of a path always have room
     decision_shares: tuple[float, float] = (1.0, 1.0)
-    # k best children by prior that a new node starts with, but for the root; None: all
+    # k best children by prior that a new node starts with, but for the root (1 in games of perfect
+    # information, in the paper and by `growing_tree_search`); None: all
     expand: int | None = None
     # how far either player's belief at a leaf may move (L1 distance, up to 2) before the leaf is
     # valued again; 0: in every iteration
