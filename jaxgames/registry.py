@@ -104,7 +104,7 @@ def make(spec: str, *, max_histories: int = MAX_HISTORIES) -> Game:
         `openspiel:NAME`: a game of OpenSpiel, with OpenSpiel's own syntax of parameters.
         `efg:FILE`: an extensive-form game in a Gambit file.
         `pgx:NAME`: a two-player perfect-information game of pgx; `pgx:NAME(max_depth=NUMBER)` ends
-        after so many steps.
+        after this many steps.
       max_histories: the largest tree that is read from OpenSpiel or from a Gambit file. These
         adapters enumerate the game at once; the other games enumerate nothing here.
 

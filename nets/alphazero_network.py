@@ -84,7 +84,7 @@ class AlphaZeroNetwork(ResidualTower):
 
     @property
     def num_logits(self) -> int:
-        """As many as the parameters give."""
+        """How many logits the parameters give."""
         return self.prior.kernel.shape[-1] * (math.prod(self.board[:2]) if self.move_planes else 1)
 
     def at_once(self, inputs: Float[Array, "*B F"]) -> Float[Array, "*B O"]:

@@ -154,7 +154,7 @@ def _numbers(bits):
 
 def in_layer(inputs: Array, kernel: Array, *_: Any, **__: Any) -> Array:
     """`convolve` for the argument `conv_general_dilated` of `nnx.Conv`, whose layers have stride 1
-    and the padding "SAME"; other arguments are not looked at."""
+    and the padding "SAME"; other arguments are ignored."""
     return convolve(inputs, kernel)
 
 

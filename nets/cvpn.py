@@ -125,7 +125,7 @@ class Cvpn(nnx.Module):
         return hasattr(self.torso, "go_on")
 
     def prepare(self, features: Float[Array, "*B F"]) -> Float[Array, "*B W"]:
-        """What the first layer makes of the features of public states alone."""
+        """The first layer's sums over the features of public states alone."""
         first = self.torso.first
         return product(first, features, slice(features.shape[-1])) + first.bias[...]
 

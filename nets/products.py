@@ -34,7 +34,7 @@ def rounded(numbers: Array) -> Array:
 
 def dot_general(dtype: str) -> Callable[..., Array]:
     """`jax.lax.dot_general` of float32 by the precision of the factors, one of `DTYPES`; sums are
-    float32. Its third argument is the dimension numbers; later ones are not looked at."""
+    float32. Its third argument is the dimension numbers; later ones are ignored."""
     return jax.lax.dot_general if dtype == "float32" else _bfloat16_dot_general
 
 

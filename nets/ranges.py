@@ -1,4 +1,4 @@
-"""What networks see of players' reaches, what they answer, and what it says for these reaches."""
+"""From reaches to a network's input ranges, and from its outputs to counterfactual values."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class StationNetwork(nnx.Module):
             yield sums + unit + sum(map(operator.mul, weights, belief))
 
     def _is_far(self, stations, dtype):
-        """Whether each station is so many moves from some `[S, N, distances]`."""
+        """One-hot distances, in moves, of each station from some `[S, N, distances]`."""
         distance = jnp.asarray(np.minimum(distances(self.rules.map), _FAR))[stations]
         return jax.nn.one_hot(distance, _FAR + 1, dtype=dtype)
 

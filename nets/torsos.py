@@ -54,7 +54,7 @@ def convolution_layer(
 
 
 def product(layer: nnx.Linear, inputs: Float[Array, "*B I"], rows: slice) -> Float[Array, "*B O"]:
-    """The part of a layer's sums, without its bias, that some of its inputs have.
+    """The contribution of some inputs to a layer's sums, without its bias.
 
     Args:
       layer: the layer.
@@ -195,7 +195,7 @@ def _has_one_core() -> bool:
 
 def few_at_a_time(network: ResidualTower, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
     """`network.at_once(inputs)`; where a core of a CPU is a device, a few boards at a time, so that
-    what is between the layers stays in its cache, and they are computed again for gradients.
+    activations between the layers stay in its cache, and are computed again for gradients.
 
     Args:
       network: a tower, with what follows it.

@@ -56,7 +56,7 @@ class ValuePrior(nnx.Module):
 
     @property
     def num_logits(self) -> int:
-        """As many as the parameters give."""
+        """How many logits the parameters give."""
         return self.prior.kernel.shape[-1]
 
     def __call__(

@@ -119,7 +119,7 @@ def _groups(player: Treeplex):
 
 
 def _behaviour(form, player, reach):
-    """The policy [D, A] of a realisation plan; uniform where the plan never comes."""
+    """The policy [D, A] of a realisation plan; uniform where the plan is 0."""
     policy = np.zeros((player.num_decisions, form.num_actions))
     for group, first, _ in _groups(player):
         group = jax.tree.map(np.asarray, group)

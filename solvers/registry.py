@@ -172,7 +172,7 @@ class PreparedSolver:
     storage: str = "full"  # of the state between iterations
     seed: int | None = None  # None if the solver draws nothing
     initial_state: PyTree  # before the first iteration
-    run: Callable[[PyTree, int], PyTree]  # the state after so many more iterations, compiled
+    run: Callable[[PyTree, int], PyTree]  # the state after this many more iterations, compiled
     average_policy: Callable[[PyTree], Policy]
 
 

@@ -49,7 +49,7 @@ class Solution:
         return self.sequence_form.game
 
     def rows(self) -> list[dict[str, object]]:
-        """The policy for people, one row for each legal action of each information state.
+        """The policy in readable form, one row for each legal action of each information state.
 
         Returns:
           Rows with the keys `player`, `information_state`, `history`, `action`, `probability` (see

@@ -181,12 +181,12 @@ def reach_of(tree, node, policy, bucket, player):
 def best_response(
     tree, node, policy, bucket, pairs, player, reach=None, after=None, times=1, best_from=0
 ):
-    """The values `[H]` of a player who answers with each hand as is best on this board, below a
+    """The values `[H]` of a player who plays a best response with each hand on this board, below a
     node; `policy` has a table for each decision, and `pairs` are `pairs_of_hands`. On streets
     before `best_from` the player has the same policy.
 
-    Where the next street is dealt, `after` has the values of a node and a reach, summed over so
-    many ways to deal it for each pair of hands.
+    Where the next street is dealt, `after` has the values of a node and a reach, summed over
+    `times` ways to deal it for each pair of hands.
     """
     meets, beats = pairs
 

@@ -139,9 +139,9 @@ class ReferenceSearch:
                 return self.exploration * place.prior[action] * math.sqrt(total)
             child = place.children[action]
             under_way = child.visits - child.settled if self.pace > 1 else 0
-            heft = 1 + child.settled
-            value = heft * sign * child.value - self.virtual_loss * under_way
+            weight = 1 + child.settled
+            value = weight * sign * child.value - self.virtual_loss * under_way
             bonus = place.prior[action] * math.sqrt(total) / (1 + child.visits)
-            return value / (heft + under_way) + self.exploration * bonus
+            return value / (weight + under_way) + self.exploration * bonus
 
         return max(place.prior, key=score)

@@ -271,7 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=60, help="size of the sample")
     parser.add_argument("--skip", type=int, default=0, help="for another sample: faults before it")
-    parser.add_argument("--limit", type=int, help="examine at most so many now")
+    parser.add_argument("--limit", type=int, help="examine at most this many now")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "mutations")
     how = parser.parse_args()
     copy, kept = how.out.resolve() / "clone", how.out.resolve() / "results"

@@ -11,7 +11,7 @@ TESTS = pathlib.Path(__file__).parent
 
 
 def numbers(module, folder, *, devices, name="numbers"):
-    """What a function of the module returns where there are so many devices."""
+    """What a function of the module returns where there are this many devices."""
     program = f"import numpy, {module} as t; numpy.save('{folder}/it', t.{name}())"
     environment = os.environ | {
         "PYTHONPATH": f"{TESTS.parent}:{TESTS}",

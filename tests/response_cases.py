@@ -14,7 +14,7 @@ from solvers import cfr, evaluation
 
 @functools.cache
 def solved(name, iterations):
-    """What CFR+ plays on average after so many iterations."""
+    """What CFR+ plays on average after `iterations` iterations."""
     public = compiled(name)[1]
     state = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=iterations)
     return tuple(np.asarray(rows) for rows in cfr.average_policy(public, state))

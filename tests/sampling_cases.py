@@ -38,7 +38,7 @@ def random_table(tree, seed):
 
 
 def assert_unbiased(sampled, exact, key, *, count):
-    """`sampled(key)` `[N + 1, A]`, drawn so many times, is on average `exact` `[N, A]`."""
+    """`sampled(key)` `[N + 1, A]`, drawn `count` times, is on average `exact` `[N, A]`."""
 
     def moments(key):
         sample = sampled(key)

@@ -117,7 +117,7 @@ def test_games_that_go_on_teach_what_the_rules_say():
 def trained(
     steps, *, opponent=None, simulations=16, seed=0, games=32, moves=None, updates=8, mesh=None
 ):
-    """A network's graph, and a run after so many steps with the metrics of the last."""
+    """A network's graph, and a run after `steps` steps with the metrics of the last."""
     graph, params = nnx.split(new_value_prior(GAME, seed=seed, width=64, depth=2))
     settings = AlphaZeroSettings(
         search=AlphaZero(

@@ -44,8 +44,8 @@ def on_turn(card):
 
 
 def by_hand(player, turns, best_from):
-    """What `flop_values` are if these turns stand for all, and the player plays as is best from a
-    street on: hand by hand and decision by decision."""
+    """What `flop_values` are if these turns stand for all, and the player plays a best response
+    from a street on: hand by hand and decision by decision."""
     blueprint, by_node = random_blueprint()
     tree = blueprint.game.rounds.tree
     bucket, cards, strength = hands_of(blueprint, FLOP_CARDS)

@@ -135,17 +135,18 @@ def test_bounds_are_those_of_small_games():
     np.testing.assert_array_equal(jnp.stack(found), expected)
 
 
-def stakes_met(walk, num_deals):
-    """All stakes of a decision where all players act at random."""
+def limits_met(walk, num_deals):
+    """All limits of exploration constants where all players act at random."""
 
     def choose(carry, spot, noise):
         action = betting_walk.picked([x.astype(jnp.float32) for x in spot.legal], noise[0])
-        return carry, action, jnp.where(spot.state < walk.num_states, spot.stake, jnp.nan)
+        limit = jnp.where(spot.state < walk.num_states, spot.exploration_limit, jnp.nan)
+        return carry, action, limit
 
     nothing = jnp.zeros((walk.num_players, num_deals), jnp.int32)
     deals = DealtHands(bucket=jnp.stack([nothing] * 4), strength=nothing)
-    _, stakes = betting_walk.walk_down(walk, deals, jax.random.key(0), choose, (), width=1)
-    return np.unique(stakes[~np.isnan(stakes)])
+    _, limits = betting_walk.walk_down(walk, deals, jax.random.key(0), choose, (), width=1)
+    return np.unique(limits[~np.isnan(limits)])
 
 
 @pytest.mark.slow
@@ -154,9 +155,9 @@ def test_exploration_constants_of_limit_holdem():
     Two streets of ten chips a bet, by hand: 15 of at most 160 chips before the flop; 20 to 80 and
     half of 80 on it."""
     game = game_of(TWO_STREETS, BUCKETS)
-    found = stakes_met(betting_walk.betting_walk(game), 1000)
+    found = limits_met(betting_walk.betting_walk(game), 1000)
     np.testing.assert_array_equal(found, [60, 80, 87.5, 100, 120])
-    assert stakes_met(betting_walk.betting_walk(game, potential=None), 10) == np.inf
+    assert limits_met(betting_walk.betting_walk(game, potential=None), 10) == np.inf
 
 
 @pytest.mark.slow
@@ -165,7 +166,7 @@ def test_states_and_constants_of_limit_holdem():
     game = game_of(limit_holdem(), (169, 1000, 500, 200))
     walk = betting_walk.betting_walk(game)
     assert walk.num_states == game.num_information_states == 1_520_352
-    found = np.minimum(stakes_met(walk, 10_000) / 10, 24)
+    found = np.minimum(limits_met(walk, 10_000) / 10, 24)
     assert (found.min(), found.max()) == (10, 24)
 
 

@@ -93,7 +93,7 @@ def test_three_players_and_one_are_those_of_plain_code(name):
     assert_policies_close(cfr.average_policy(form_of(name), state), average, atol=1e-10)
 
 
-# Exploitability after so many iterations, from OpenSpiel. Rounding errors grow a millionfold per
+# Exploitability by number of iterations, from OpenSpiel. Rounding errors grow a millionfold per
 # hundred iterations of CFR+ on Leduc: past 100, programs that add in another order differ.
 EXPLOITABILITY = {
     ("leduc_poker", "cfr_plus"): {

@@ -38,7 +38,7 @@ sys.exit(console(MODULE))
 
 
 def start(command, *, there=1, slowly=False):
-    """A process of `python -m experiments` where there are so many CPU devices."""
+    """A process of `python -m experiments` where there are this many CPU devices."""
     flags = f"{QUICK_COMPILATION} --xla_force_host_platform_device_count={there}"
     environment = {
         "JAX_PLATFORMS": "cpu",

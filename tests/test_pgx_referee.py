@@ -99,7 +99,7 @@ def test_the_third_time_a_position_of_chess_is_a_draw():
     ],
 )
 def test_games_of_chess_end_as_draws(name, field, moves):
-    """After so many moves, or so many without a capture and a pawn's move."""
+    """After a number of moves, or of moves without a capture and a pawn's move."""
     referee, knight = load(name), "b1c3"
 
     def with_count(number):

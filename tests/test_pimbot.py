@@ -500,7 +500,7 @@ def test_strength_rises_with_simulations():
         return matches.PimBotAgent(tables=tables, settings=pimbot.PimBot(simulations=simulations))
 
     def interval(simulations, batch):
-        """Of the share won by so many simulations in both roles, `batch` games each."""
+        """Of the share won by `simulations` simulations in both roles, `batch` games each."""
         pair = agent(simulations), agent(100)
         as_mr_x = matches.play(game, keys(1, batch), *pair)
         as_detectives = matches.play(game, keys(2, batch), *reversed(pair))

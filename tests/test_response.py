@@ -170,8 +170,8 @@ def test_the_network_leads_the_search():
     settings = IsmctsBr(evaluate=lambda p, n: (p, jnp.array([9.0, 0.0])), simulations=1, scale=2.0)
     run = jax.jit(functools.partial(search, settings=settings))
     keys = jax.random.split(jax.random.key(1), 12)
-    standing = ResponseState(place=place, memory=())
-    values = {float(run(response, 0.25, key, standing).values[0]) for key in keys}
+    state = ResponseState(place=place, memory=())
+    values = {float(run(response, 0.25, key, state).values[0]) for key in keys}
     assert 0.5 in values  # passed, the opponent bet: 0.25 of a scale of 2
     assert values <= {0.5, 1.0, -1.0}
 

@@ -74,7 +74,7 @@ class TrainedAgent:
     table: BeliefTable  # the game at the level of beliefs, which is what the agent searches
     params: PyTree  # of the network, from `nnx.split`
     settings: GrowingTreeCfr  # of its searches
-    own_decisions_only: bool = False  # when measured, does it search at no others?
+    own_decisions_only: bool = False  # whether measuring it searches only at its own decisions
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # how it was made
 
     @property
@@ -93,7 +93,7 @@ class TrainedAgent:
         return game_tree(str(self.game))
 
     def new_game(self, player: int) -> SearchAgentState:
-        """The agent's mind before a game.
+        """The agent's state before a game.
 
         Args:
           player: the seat that it takes, 0 or 1.

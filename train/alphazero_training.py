@@ -8,7 +8,7 @@
     state, metrics = alphazero_training.train_step(game, graph, state, settings=settings)
 
 A step plays whole games side by side and makes some gradient updates. The games wait for the last
-of them; with `moves` a step makes so many moves in each game instead, a new game follows where one
+of them; with `moves` a step makes that many in each game instead, a new game follows where one
 has ended, and games go on in the next step. With an `opponent` whole games are played against it,
 and the learner's search draws the opponent's moves from its prior: ISMCTS-BR (Timbers et al. 2020)
 in games of perfect information.
@@ -57,7 +57,7 @@ class AlphaZeroSettings:
     games: int  # side by side
     updates: int  # gradient updates in a step
     moves: int | None = None  # in each game in a step; None: a step plays the games to their ends
-    # value targets are the search's values so many turns later; None: the payoffs of the games
+    # value targets are the search's values this many turns later; None: the payoffs of the games
     td_steps: int | None = None
 
     def __post_init__(self):
@@ -232,7 +232,7 @@ def value_targets(games: Games, td_steps: int | None) -> Float[Array, "B T"]:
 
     Args:
       games: B games of T turns, whose notes have the values of searches.
-      td_steps: a target is the search's value so many turns later, if the game goes on so long;
+      td_steps: a target is the search's value this many turns later, if the game goes on so long;
         None: it is always the payoff of the game.
 
     Returns:
@@ -277,13 +277,13 @@ def _play(shared, batch, *, settings):
     keys, seats = batch
     agent = AlphaZeroAgent(params=params, settings=settings.search, opponent=opponent)
     players = [_noting(game, agent, policy_weight=1.0)]
-    if opponent is not None:  # from its moves the values are learned, not the policy
+    if opponent is not None:  # its moves teach values, not the policy
         players.append(_noting(game, opponent, policy_weight=0.0))
     return duels.play(game, keys, seats, players)
 
 
 def _new_self_play(game, num_games):
-    """Games before their first moves, so that nothing waits."""
+    """Games before their first moves, without examples that wait."""
     note = Note(example=_example(game, game.root()), sign=jnp.float32(0), value=jnp.float32(0))
     shape = num_games, game.max_depth
     return SelfPlay(

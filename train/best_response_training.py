@@ -130,7 +130,7 @@ class ResponseExample:
 class ResponseEpisode:
     """A game in progress, with the examples of its searches, which wait for the payoff."""
 
-    standing: ResponseState
+    standing: ResponseState  # where the game is; checkpoints have this name
     waiting: ResponseExample  # [T, ...] of the searches so far
     searches: Array  # [] int32 the number of searches so far
 
@@ -348,13 +348,13 @@ def _advance(environment, response, params, key, episode: ResponseEpisode, *, se
         _, weights = evaluate_node((environment, params), node, settings.search)
     first = jnp.argmax(weights).astype(jnp.int32)
     action = jnp.where(noise[1] < settings.greedy, first, episodes.pick_action(weights, noise[0]))
-    standing = advance(response, episode.standing, action, move_key)
-    over = response.game.at(standing.place).actor == TERMINAL
-    payoff = response.game.payoffs_at(standing.place)[response.responder].astype(jnp.float32)
+    state = advance(response, episode.standing, action, move_key)
+    over = response.game.at(state.place).actor == TERMINAL
+    payoff = response.game.payoffs_at(state.place)[response.responder].astype(jnp.float32)
     finished = over & (jnp.arange(len(waiting.value), dtype=jnp.int32) < searches)
     fresh = begin(response, new_key)
     after = ResponseEpisode(
-        standing=jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, standing),
+        standing=jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, state),
         waiting=waiting,
         searches=jnp.where(over, 0, searches),
     )

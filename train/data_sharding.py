@@ -95,7 +95,7 @@ def on_every_device(function: Callable[..., PyTree], mesh: Mesh | None) -> Calla
 
 
 def _rows(batch, number):
-    """The bytes of a batch in so many rows, each of which has an equal part of every array."""
+    """The bytes of a batch in `number` rows, each of which has an equal part of every array."""
     return jnp.concatenate([_bytes(x).reshape(number, -1) for x in jax.tree.leaves(batch)], axis=1)
 
 

@@ -37,7 +37,7 @@ from jaxgames.registry import unknown
 from nets.parameters import require_parameters
 from solvers.device_batches import DATA
 from train import losses
-from train.replay import Replay, draw, drawn_examples, lots_of, new_replay, uses_share
+from train.replay import Replay, draw, drawn_examples, new_replay, random_priorities, uses_share
 
 OPTIMIZERS = ("adam", "sgd")
 POLICY_DTYPES = ("bfloat16", "float16", "float32")
@@ -268,9 +268,10 @@ def learn(
     """
 
     # All examples are fetched at once, so that devices wait for each other once.
-    lots = jax.vmap(lambda key: lots_of(buffer, key))(jax.random.split(key, updates))
+    keys = jax.random.split(key, updates)
+    priorities = jax.vmap(lambda key: random_priorities(buffer, key))(keys)
     size, most = settings.batch_size, settings.max_uses
-    buffer, slot, drawn = draw(buffer, lots, size, most, mesh=mesh)
+    buffer, slot, drawn = draw(buffer, priorities, size, most, mesh=mesh)
     slot, drawn = (x.T.reshape(-1) for x in (slot, drawn))  # a device has its part of each batch
     examples = drawn_examples(buffer, slot, drawn, mesh=mesh)
     batches = jax.tree.map(

@@ -38,7 +38,7 @@ _MOST = 1_000_000
 class Replay:
     """A ring of `capacity` slots, filled from slot 0 on, and rings of their policies.
 
-    A newer policy may have taken the place of an example's: then that place's slot is another.
+    If an example's policy was overwritten, `policy_slots` at its place names another slot.
     """
 
     examples: Any  # fields [capacity, ...] but `policy` and `legal`, which are None
@@ -195,15 +195,15 @@ def sample(
     Raises:
       ValueError: `batch_size` is not from 1 to the capacity, or `max_uses` not from 0.001 to 1e6.
     """
-    lots = lots_of(replay, key)[None]
-    replay, slot, drawn = draw(replay, lots, batch_size, max_uses, mesh=mesh)
+    priorities = random_priorities(replay, key)[None]
+    replay, slot, drawn = draw(replay, priorities, batch_size, max_uses, mesh=mesh)
     batch = drawn_examples(replay, slot[0], drawn[0], mesh=mesh)
     return replay, batch, drawn[0].astype(batch.value_weight.dtype)
 
 
 def draw(
     replay: Replay,
-    lots: Float[Array, "U capacity"],
+    priorities: Float[Array, "U capacity"],
     batch_size: int,
     max_uses: int | float,
     *,
@@ -213,7 +213,7 @@ def draw(
 
     Args:
       replay: the buffer.
-      lots: of `lots_of`, for each of U batches.
+      priorities: of `random_priorities`, for each of U batches.
       batch_size: B, how many to draw for each batch.
       max_uses: how often an example may be used.
       mesh: the devices over which the buffer is cut; None: one.
@@ -229,19 +229,19 @@ def draw(
     if not 1 <= batch_size <= capacity:
         raise ValueError(f"batch_size={batch_size} must be from 1 to the capacity {capacity}")
 
-    def draw_all(lots, size, uses):
+    def draw_all(priorities, size, uses):
         slot = jnp.arange(capacity, dtype=jnp.int32)
 
-        def draw_one(uses, lots):
+        def draw_one(uses, priorities):
             free = (slot < size) & (uses < allowed_uses(slot, max_uses))
-            lot, index = jax.lax.top_k(jnp.where(free, lots, 0), batch_size)
-            drawn = lot > 0
+            priority, index = jax.lax.top_k(jnp.where(free, priorities, 0), batch_size)
+            drawn = priority > 0
             return uses.at[index].add(drawn.astype(jnp.int32)), (index, drawn)
 
-        return jax.lax.scan(draw_one, uses, lots)
+        return jax.lax.scan(draw_one, uses, priorities)
 
     draw_all = data_sharding.on_every_device(draw_all, mesh)
-    uses, (index, drawn) = draw_all(lots, replay.size, replay.uses)
+    uses, (index, drawn) = draw_all(priorities, replay.size, replay.uses)
     return replay.replace(uses=uses), index, drawn
 
 
@@ -293,7 +293,7 @@ def examples_at(replay: Replay, slot: Int[Array, " B"], *, mesh: Mesh | None = N
 
 
 def policy_capacities(capacity: int, shares: tuple[float, float]) -> tuple[int, int]:
-    """For how many policies of either player there is room, if their shapes differ."""
+    """The number of policies of each player that there is room for, if their shapes differ."""
     first, second = (max(1, round(share * capacity)) for share in shares)
     return first, second
 
@@ -321,7 +321,7 @@ def _like(x, mask):
     return mask.reshape(len(mask), *[1] * (x.ndim - 1))
 
 
-def lots_of(replay: Replay, key: Key[Array, ""]) -> Float[Array, " capacity"]:
+def random_priorities(replay: Replay, key: Key[Array, ""]) -> Float[Array, " capacity"]:
     """A positive random number for each slot, of 30 random bits each, so that ties are rare.
 
     They are float32, though not uniformly distributed, because XLA:CPU selects the largest integers

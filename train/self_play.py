@@ -39,7 +39,7 @@ class SelfPlaySettings:
     # the actor resigns when it expects a lower payoff [resign_threshold]
     resign_below: float | None = None
     never_resign: float = 0.2  # share of games without resignation [p_no_resign]
-    # after so many moves the most probable action is played [moves_greedy_after]
+    # after this many moves the most probable action is played [moves_greedy_after]
     greedy_after: int | None = None
     max_moves: int | None = None  # longer games are stopped and count as drawn [moves_max]
 
@@ -177,7 +177,7 @@ def _move(game, key, search, episode, settings, max_path):
         path.append(jnp.where(moves, child, NO_STEP))
         state, rows = choose(moves, tuple(after), (state, rows))
     ended = game.actor(state) == TERMINAL
-    resigned = _resigns(game, search, episode, settings) & ~ended  # what has ended has an outcome
+    resigned = _resigns(game, search, episode, settings) & ~ended  # ended games have an outcome
     over = ended | (episode.moves + 1 >= settings.longest(game))
     path = jnp.stack(path)
     return _Move(path=path, state=state, rows=rows, resigned=resigned, ended=over | resigned)
@@ -185,7 +185,7 @@ def _move(game, key, search, episode, settings, max_path):
 
 def _drawn_child(game, noise, state, rows, action):
     """A child where an action leads, drawn by its weight: its number, state and rows."""
-    if game.has_perfect_information:  # of thousands of children one is made
+    if game.has_perfect_information:  # makes one child of thousands
         return action, game.child(state, action), rows
     pairs = game.follow(state, rows, action)
     children = game.children(state)

@@ -122,8 +122,8 @@ def init(
 
 
 def policy_sizes(settings: LearnerSettings) -> dict[str, int]:
-    """For how many policies of each player the replay buffer has room, by name; devices share these
-    sizes, too."""
+    """The number of policies of each player that the replay buffer has room for, by name; devices
+    share these sizes, too."""
     shares = replay.policy_capacities(settings.capacity, settings.policy_shares)
     return {f"capacity * policy_shares[{player}]": size for player, size in enumerate(shares)}
 

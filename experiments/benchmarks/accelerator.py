@@ -37,7 +37,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """A program with so many side by side."""
+    """A program with a number of games or boards side by side."""
 
     program: str
     batch: int

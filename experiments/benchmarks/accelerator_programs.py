@@ -49,7 +49,7 @@ class Program:
     """What is measured."""
 
     unit: str  # of work, counted over all that is side by side
-    turns: Callable[[int], Turns]  # with so many side by side
+    turns: Callable[[int], Turns]  # with this many side by side
     amount: int = 1  # units of one of these in a turn
     abstraction: tuple[str, tuple[int, ...]] | None = (
         None  # cards' buckets, and the board by street
@@ -117,7 +117,7 @@ def _spot(name: str, iterations: int) -> Callable[[int], Turns]:
 
 
 def _iterations(form, reach, solver, iterations, batch) -> Turns:
-    """Turns of so many iterations, each of which goes on where the last one ended."""
+    """Turns of `iterations` iterations, each of which goes on where the last one ended."""
 
     def begin(scale):
         return cfr.init(form, root_reach=tuple(scale * own for own in reach))
@@ -219,7 +219,7 @@ def _limit_uct(learner: str) -> Callable[[int], Turns]:
 
 
 def _blueprint(name: str) -> Callable[[int], Turns]:
-    """Boards of board-sampled linear CFR, so many in an iteration, which are dealt in it."""
+    """Boards of board-sampled linear CFR, `batch` per iteration, which are dealt in it."""
 
     def turns(batch):
         blueprint = BLUEPRINTS[name]

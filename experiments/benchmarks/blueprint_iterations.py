@@ -121,7 +121,7 @@ class _Ours:
         self._run = run
 
     def advance(self, count: int) -> None:
-        """Makes so many more iterations."""
+        """Makes `count` more iterations."""
         self._state = jax.block_until_ready(self._run(self._state, self._deals, jnp.int32(count)))
 
     def tables(self) -> list[np.ndarray]:
@@ -139,7 +139,7 @@ class _InNumPy:
         self._deals = [numpy_board_sampled_cfr.prepare(deal) for deal in deals]
 
     def advance(self, count: int) -> None:
-        """Makes so many more iterations."""
+        """Makes `count` more iterations."""
         half = iter(self._tables)
         regret, average = ([[next(half) for _ in s] for s in self._rounds.streets] for _ in "12")
         for _ in range(count):

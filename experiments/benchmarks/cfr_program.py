@@ -37,7 +37,7 @@ class ComparedGame:
     tie_tolerance: float
 
     def tolerance(self, iterations: int, precisions: set[str]) -> float:
-        """Allowed relative difference of two NashConvs after so many iterations."""
+        """Allowed relative difference of two NashConvs after this many iterations."""
         if iterations > self.exact_iterations:
             return self.tie_tolerance
         return 1e-9 if precisions == {"float64"} else 1e-5
@@ -118,7 +118,7 @@ def measure_program(
 ) -> None:
     """Builds, compiles, checks and times one program on one game, and reports each step's numbers.
 
-    NashConv is that of the average policy after exactly so many iterations. Peak memory is taken
+    NashConv is that of the average policy after exactly this many iterations. Peak memory is taken
     before it is computed, because OpenSpiel builds a tree of its own to compute it.
 
     Args:

@@ -88,7 +88,7 @@ def numbers(row: Row) -> Iterator[results.Number]:
 
 
 def microseconds(row: Row, rate: float) -> float:
-    """Microseconds of an iteration by public decision, at so many iterations per second."""
+    """Microseconds of an iteration by public decision, at `rate` iterations per second."""
     return 1e6 / (rate * row.median("nodes"))
 
 

@@ -71,7 +71,7 @@ def matrix_rate(found: Sequence[Layer], *, rows: int, seconds: float) -> float:
 
 
 def _layer_seconds(layer, rows, seconds):
-    """Seconds of a layer on so many inputs: the mean of one such layer and of one with inputs and
+    """Seconds of a layer on `rows` inputs: the mean of one such layer and of one with inputs and
     outputs exchanged, which leads back to the first shape."""
     keys = jax.random.split(jax.random.key(0), 3)
     there, back = (layer.num_inputs, layer.num_outputs), (layer.num_outputs, layer.num_inputs)

@@ -1,7 +1,7 @@
 """AlphaZero by the recipe of pgx's example (Koyamada et al. 2023), beside which ours is measured.
 
 The example is `examples/alphazero` of the repository sotetsuk/pgx. This is its recipe, written
-afresh as plain functions: in every step new games are begun and so many moves are made in each of
+afresh as plain functions: in every step new games are begun and some moves are made in each of
 them, by Gumbel AlphaZero of mctx (Danihelka et al. 2022); a game that ends is followed by another;
 payoffs are handed back from the ends of games; then all positions are shuffled, and each is used in
 one update of Adam. Positions of games that the step leaves unfinished teach the policy alone, and

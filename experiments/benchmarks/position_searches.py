@@ -21,7 +21,7 @@ def measure(
     """Reports compile time, the move played where one wins, and samples of searches per second.
 
     Args:
-      searcher: makes a function of game, params and key that searches so many times at the game's
+      searcher: makes a function of game, params and key that makes this many searches at the game's
         root and returns the visits of the actions and the search's policy, both `[B, A]`.
       job: `task`, a key of `TASKS`; `devices`, which share the batch as in `growing_tree_search`;
         `repeats` and `sampling_seconds`, as in `search.Config`.

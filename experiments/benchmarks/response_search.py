@@ -58,19 +58,19 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     task = TASKS[job["task"]]
     response, params, settings = build(task)
     begins = jax.vmap(functools.partial(begin, response))
-    standings = jax.jit(begins)(_keys(task, 0))
+    states = jax.jit(begins)(_keys(task, 0))
 
     @jax.jit
-    def searches(response, params, keys, standings):
+    def searches(response, params, keys, states):
         return jax.vmap(functools.partial(search, response, params, settings=settings))(
-            keys, standings
+            keys, states
         )
 
     clock = Clock()
-    run = searches.lower(response, params, _keys(task, 0), standings).compile()
+    run = searches.lower(response, params, _keys(task, 0), states).compile()
     report(compile_seconds=round(clock.seconds(), 3))
     result, samples = sample_searches(
-        lambda number: run(response, params, _keys(task, number), standings), task.batch, job
+        lambda number: run(response, params, _keys(task, number), states), task.batch, job
     )
     visits = np.asarray(result.visits).sum(axis=1)
     if (visits != task.simulations).any():

@@ -59,7 +59,7 @@ def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[Any]:
 
 
 def _training(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[Any]:
-    """Steps of training with so many searches each, and updates on as many examples per search as
+    """Steps of training with `batch` searches each, and updates on as many examples per search as
     in `sog_leduc`."""
     settings = StudentOfGamesSettings(
         search=dataclasses.replace(setting.settings, max_path=2),

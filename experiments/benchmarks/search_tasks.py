@@ -32,7 +32,7 @@ class Task:
     batch: int
     width: int = 0  # of the untrained network; 0: leaves are worth nothing
     depth: int = 3
-    torso: str = "mlp"  # or "convolutional", with so many residual blocks and channels
+    torso: str = "mlp"  # or "convolutional", with `depth` residual blocks of `width` channels
     pace: float = 1.0  # simulations per iteration of CFR
     expand: int | None = None  # children by prior that a new node starts with; None: all
     # room: children of a node on average, and shares of nodes at which either player may act

@@ -77,7 +77,7 @@ class _GrowingTree:
         self.state = iterate(game, None, state, settings=self.settings)
 
     def at(self, nodes):
-        """Microseconds per iteration and search at so many nodes, and the average policy; None if
+        """Microseconds per iteration and search at `nodes` nodes, and the average policy; None if
         the game has fewer nodes."""
         self.state = _grown(self.game, self.state, jnp.int32(nodes), settings=self.settings)
         if int(self.state.forest.count[0]) < nodes:

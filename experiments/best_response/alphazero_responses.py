@@ -228,7 +228,7 @@ class AlphaZeroLaboratory:
         return value_prior.new_value_prior(self.game, seed=seed, **network_sizes(self.config))
 
     def _training(self, steps, *, games, moves=None, td_steps=None):
-        """The settings of a training of `steps` steps with so many games, whole ones or `moves` in
+        """The settings of a training of `steps` steps with `games` games, whole ones or `moves` in
         each in a step."""
         config = self.config
         return AlphaZeroSettings(

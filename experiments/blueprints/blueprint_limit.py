@@ -209,7 +209,7 @@ def _trained(run, number, text, name):
 
 
 def _measured(run, name, folder, boards):
-    """What the policy in a folder is worth, which has learned from so many boards; and what
+    """What the policy in a folder is worth, which has learned from `boards` boards; and what
     responders win by flop who deviate from the turn on, in chips."""
     config, last = run.config, boards == run.config.at[-1]
     blueprint, poker = read_blueprint(folder)

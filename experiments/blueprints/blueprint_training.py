@@ -183,7 +183,7 @@ def _tell_memory(game, abstraction, board, boards_per_iteration, mesh, solver):
 
 
 def _rooms(num_cards, solver):
-    """For how many groups of hands there may be room on a board of so many cards."""
+    """For how many groups of hands there may be room on a board of `num_cards` cards."""
     return (math.comb(NUM_CARDS - num_cards, 2),) if solver.by_hand else _ROOMS
 
 
@@ -196,7 +196,7 @@ def advancer(
     mesh: Mesh | None = None,
     solver: Solver = LINEAR_CFR,
 ) -> Callable[[Any, int], Any]:
-    """A function that makes so many more iterations.
+    """A function that makes a given number of further iterations.
 
     Boards, and the room for their groups of hands, follow from the number of the iteration alone.
     So the same iterations give the same tables to the bit in whatever pieces they are made.

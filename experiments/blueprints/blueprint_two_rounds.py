@@ -163,7 +163,7 @@ def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
 
 
 def _advance(solver, game, tables, seed):
-    """A function that makes so many iterations, on a flop each."""
+    """A function that makes a given number of iterations, on a flop each."""
     buckets = game.num_buckets
     sequences = buckets[-1] if tables.perfect_recall else buckets[0] * buckets[1]
     groups = HANDS if solver.by_hand else min(HANDS, sequences)

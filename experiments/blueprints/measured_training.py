@@ -38,7 +38,7 @@ def train_and_measure(
     """Makes iterations and measures their results, from a checkpoint on if there is one.
 
     Args:
-      advance: makes so many more iterations; the state it is given is used up.
+      advance: makes this many more iterations; the state it is given is used up.
       state: before the first iteration; or a function that makes it on the first device of this
         process, which leaves its memory to a checkpoint that is read instead.
       done: how many iterations a state has had.

@@ -55,7 +55,7 @@ def draw_flops(count: int, *, seed: int) -> Int[np.ndarray, " count"]:
     """Numbers of different canonical flops, all of them or some that are drawn.
 
     A flop is drawn in proportion to how often it is dealt: along all deals, in which the flops come
-    in random order, every so many deals one is taken. So a plain mean over the drawn flops is that
+    in random order, one is taken at equal intervals. So a plain mean over the drawn flops is that
     over all deals on average.
 
     Args:
@@ -186,8 +186,8 @@ def responses_from_the_turn(
     flops: Int[np.ndarray, " n"],
     turns: Int[np.ndarray, "n T"],
 ) -> Float[np.ndarray, " n"]:
-    """What players win who respond as is best from the turn on, and play as the blueprint does
-    before: on some turns of each flop with all rivers, a lower bound of what best responses win.
+    """The values of players who follow the blueprint before the turn and play a best response from
+    it on: on some turns of each flop with all rivers, a lower bound of those of best responses.
 
     Args:
       run: keeps the pieces; its devices share the turns.

@@ -86,7 +86,7 @@ def configure(config: Settings, options: Options) -> Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A number after so many episodes of each method."""
+    """A number after a number of episodes of each method."""
 
     episodes: int
     name: str

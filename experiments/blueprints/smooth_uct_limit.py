@@ -196,7 +196,7 @@ def _trained(
     title: str,
     number: int = 0,
 ) -> Blueprint:
-    """A blueprint that learned from so many boards, with a number for them, in a checkpoint's
+    """A blueprint that learned from this many boards, with a number for them, in a checkpoint's
     folder."""
     blueprint, _ = blueprint_training.train(
         run,

@@ -57,7 +57,7 @@ class Arguments(RunArguments):
     solver: str = "cfr_plus"
     """A name of `list`, perhaps with parameters: "dcfr(alpha=1.5,beta=0,gamma=2)"."""
     iterations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Iterations; None: 1000. At most so many if there is a target. Of the CFR family an iteration
+    """Iterations, the most if there is a target; None: 1000. Of the CFR family an iteration
     updates every player, of fictitious_play it is a best response of every player, of
     outcome_sampling an episode, of external_sampling a traversal for every player, of
     public_chance_sampling a walk over public states."""
@@ -66,7 +66,7 @@ class Arguments(RunArguments):
     target: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """Stop when exploitability (NashConv / players), in the game's unit, is below."""
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Evaluate each so many iterations; None: ten times per decade."""
+    """Iterations between evaluations; None: ten times per decade."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision."""
     max_histories: int = MAX_HISTORIES

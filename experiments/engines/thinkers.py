@@ -168,7 +168,7 @@ def check_network(network: str) -> None:
 
 
 def check_simulations(simulations: int) -> None:
-    """A ValueError if a search cannot have so many simulations."""
+    """A ValueError if a search cannot have this many simulations."""
     if not 1 <= simulations <= MOST_SIMULATIONS:
         raise ValueError(f"simulations={simulations} must be from 1 to {MOST_SIMULATIONS}")
 

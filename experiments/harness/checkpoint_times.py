@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-_WRITES = 10  # a large checkpoint waits for so many times what the last one took
+_WRITES = 10  # a large checkpoint waits for this many times what the last one took
 
 
 class CheckpointTimes:

@@ -1,4 +1,4 @@
-"""An ordered list of work that is done in parts, each of which has so many minutes.
+"""An ordered list of work that is done in parts, each of which has a number of minutes.
 
 Every item runs in a process of its own and is on record, in a file of its own, as soon as it has
 ended. The next part goes on from the records: what is done or failed is not run again, and what was

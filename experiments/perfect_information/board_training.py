@@ -126,7 +126,7 @@ def training_experiment(
       name: of the experiment.
       new_student: the agent in training of a game and a run.
       presets: the configs by preset and game.
-      label: the name of the agent with so many simulations.
+      label: the name of the agent with this many simulations.
       shared: the sizes that devices share in training.
       options: the options beside the preset.
       change: the config with what further options change.

@@ -56,7 +56,7 @@ class Positions:
         return self._chosen(action) == np.nanmax(self.scores, axis=1)
 
     def every(self, number: int) -> Positions:
-        """One position in so many."""
+        """One position in `number`."""
         return Positions(moves=self.moves[::number], scores=self.scores[::number])
 
     def _chosen(self, action):
@@ -104,7 +104,7 @@ class Arguments:
     out: pathlib.Path
     """The file, which must not exist."""
     per_ply: int = 26
-    """Positions with each number of stones, from 0 to 38; fewer where there are not so many."""
+    """Positions with each number of stones, from 0 to 38; fewer where there are not as many."""
     seed: int = 0
     """Of the games."""
 
@@ -151,7 +151,7 @@ def _drawn(bitbully, per_ply: int, source: random.Random) -> Iterator[dict[str, 
 
 
 def _game(bitbully, solver, ply: int, source: random.Random) -> tuple[Sequence[int], object]:
-    """Moves and the board after so many; no board if the game has ended before."""
+    """`ply` moves and the board after them; no board if the game has ended before."""
     board, moves = bitbully.Board(), []
     for _ in range(ply):
         legal = board.legal_moves()

@@ -49,7 +49,7 @@ class Config:
     measured_at: tuple[int, ...]  # steps of training, which ends at the last
     simulations: tuple[int, ...]  # of searches that are measured; ALONE: the network alone
     seeds: int = 3  # networks that are trained
-    every: int = 1  # of the positions, one in so many is measured
+    every: int = 1  # of the positions, one in this many is measured
     batch: int = 32  # positions side by side when measured
     training_simulations: int = 32
     torso: str = "alphazero"
@@ -140,7 +140,7 @@ def training_experiment(
       name: of the experiment.
       new_student: the agent in training of a game, a run and a seed.
       evaluations: of the network in a step of training.
-      label: the name of the agent with so many simulations.
+      label: the name of the agent with this many simulations.
       shared: the sizes that devices share in training.
       targets: the least values that are hoped for, by the name of the number.
       fields: further fields of the record.

@@ -62,7 +62,7 @@ def by_search(
 def chosen_moves(
     choose: Choose, states: PublicState, number: int, *, batch: int
 ) -> Int[np.ndarray, " n"]:
-    """The moves of an agent in n positions, so many at a time.
+    """The moves of an agent in n positions, `batch` at a time.
 
     Args:
       choose: of `batch` positions with these numbers the agent's actions.

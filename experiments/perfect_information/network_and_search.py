@@ -40,7 +40,7 @@ class Config:
     simulations: int  # of all searches
     paces: tuple[float, ...]  # c of further searches of Student of Games
     expands: tuple[int, ...]  # k of further ones
-    every: int = 1  # of the positions, one in so many is measured
+    every: int = 1  # of the positions, one in this many is measured
     pairs: int  # of games, in each match
     opening_moves: int = 4  # drawn at random
     batch: int  # pairs that are kept together; positions side by side
@@ -151,7 +151,7 @@ def compute(run: Run) -> Outcome:
 
 
 def _all_moves(run: Run, game: BeliefGame, agents: Sequence[Agent], count: int) -> list[Moves]:
-    """What all agents play in the positions, if there are any; each seed has so many of them."""
+    """What all agents play in the positions, if there are any; each seed has `count` agents."""
     config, mesh = run.config, devices.local(run.mesh)
     positions = positions_of(config)
     if positions is None:

@@ -34,7 +34,7 @@ def gaps(table: dict[str, dict[int, float]]) -> dict[int, float]:
 
 
 def by_name(table: dict[str, dict[int, float]], *, least: int = 0) -> dict[str, float]:
-    """Elo by names such as `SoG(8k)`, of players with at least so many simulations."""
+    """Elo by names such as `SoG(8k)`, of players with at least `least` simulations."""
     return {
         f"{agent}({count // 1000}k)": elo
         for agent, known in table.items()

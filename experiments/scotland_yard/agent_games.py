@@ -59,7 +59,7 @@ def won_by_mr_x(
     batch: int,
     report: Callable[[int], None] = lambda games: None,
 ) -> int:
-    """Plays G games, so many at a time, and counts those that Mr X wins.
+    """Plays G games, `batch` at a time, and counts those that Mr X wins.
 
     Args:
       play: of `compiled_play`.

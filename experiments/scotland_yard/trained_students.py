@@ -66,7 +66,7 @@ class TrainedStudent:
         return tuple(dict.fromkeys((self.steps[0], tenth, last)))
 
     def params(self, step: int) -> PyTree:
-        """The parameters of the network that was kept after so many steps of training.
+        """The parameters of the network that was kept after `step` steps of training.
 
         Raises:
           ValueError: the file is damaged, or of another network than the run's; names it.
@@ -86,7 +86,7 @@ class TrainedStudent:
         children: float = CHILDREN,
         decision_shares: tuple[float, float] = DECISION_SHARES,
     ) -> SearchMatchAgent:
-        """The agent with the network that was kept after so many steps.
+        """The agent with the network that was kept after `step` steps.
 
         Args:
           step: of training, one of `steps`.

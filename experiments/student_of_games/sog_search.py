@@ -210,7 +210,7 @@ class _PartLaboratory:
             f"{name}, {simulations}", params, settings, seeds=part.seeds, chains=agent.chains
         )
         yield Cell(part=self.name, agent=name, simulations=simulations, exploitability=samples)
-        jax.clear_caches()  # no other cell runs these programs; a process can hold so many
+        jax.clear_caches()  # no other cell runs these programs; a process can hold only so many
 
     def _leaves(self, leaves: str) -> tuple[Any, Any]:
         """The evaluator of leaves, and its parameters."""

@@ -165,7 +165,7 @@ class _PartLaboratory:
                 )
 
     def measure(self, iterations: int, error: float) -> Iterator[Cell]:
-        """The exploitability of searches with so many iterations and errors of this size."""
+        """The exploitability of searches with this many iterations and errors of this size."""
         part, game = self.part, self.laboratory.table
         settings = GrowingTreeCfr(
             leaf_evaluators.Noisy(self.evaluate),

@@ -177,7 +177,7 @@ class _Laboratory:
         subgame, paths = self._first_round(_choices(most, player, offer.both))
         offered = self._offered(blueprint, offer, subgame, paths)
         place = np.arange(most)[None, :]
-        # For each number of values, the first so many strategies; the others repeat the blueprint.
+        # For each number of values, that many first strategies; the others repeat the blueprint.
         rows = jnp.asarray(np.where(place < np.array(self.config.values)[:, None], place, 0))
 
         def solve_trunk(rows):
@@ -246,7 +246,7 @@ class _Laboratory:
 
     @functools.cache  # noqa: B019
     def _first_round(self, choices):
-        """The first round as a subgame with so many choices at its leaves, and the paths there."""
+        """The first round as a subgame with `choices` at its leaves, and the paths there."""
         subgame = build_subgame(self.tree, self.leaves, choices=choices)
         return subgame, (
             leaf_values.paths_to_leaves(self.tree, subgame),

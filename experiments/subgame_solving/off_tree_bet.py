@@ -161,7 +161,7 @@ class OffTreeBet:
         self.answer_cut = cut_street(self.answer, choices=choices)
 
     def work(self, answers: int) -> int:
-        """The iterations that it takes to compute so many answers."""
+        """The iterations that it takes to compute this many answers."""
         return len(self.answer_cut.leaves) * answers * self.config.resolving
 
     @functools.cached_property

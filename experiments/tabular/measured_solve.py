@@ -45,7 +45,7 @@ class Schedule:
     """When to evaluate and when to stop."""
 
     iterations: int
-    every: int | None = None  # evaluate each so many iterations; None: ten times per decade
+    every: int | None = None  # iterations between evaluations; None: ten times per decade
     target: float | None = None  # stop when exploitability is below
 
     def __post_init__(self):

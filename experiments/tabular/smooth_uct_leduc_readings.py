@@ -179,7 +179,7 @@ def times_as_fast(
 
     Args:
       at: numbers of episodes, ascending.
-      curve: NashConv after so many.
+      curve: NashConv after each of these.
       other: NashConv of the other one.
     """
     if curve[-1] > other[-1]:

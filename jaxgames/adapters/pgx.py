@@ -58,7 +58,7 @@ class PgxGame(Game):
     """A two-player perfect-information game of pgx; see `from_pgx`. Equal only to itself."""
 
     env: Any  # pgx.Env
-    horizon: int  # episodes end after so many steps
+    horizon: int  # episodes end after this many steps
     root: Any  # pgx's first state, as NumPy arrays
 
     name: ClassVar[str] = "pgx"

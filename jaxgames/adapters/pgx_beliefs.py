@@ -182,8 +182,8 @@ def pgx_beliefs(env: Any, *, max_depth: int | None = None) -> PgxBeliefs:
     Args:
       env: a `pgx.Env`, or the name of one. Whether an environment that is not pgx's own hides
         information is not examined.
-      max_depth: a game that is not over after so many steps ends there with the rewards so far. The
-        default is the longest possible episode of a pgx game; other environments need a value.
+      max_depth: a game that is not over after this many steps ends there with the rewards so far.
+        The default is the longest possible episode of a pgx game; other environments need a value.
 
     Returns:
       The game; player 0 moves first.

@@ -224,7 +224,7 @@ def _takes_the_king(board, turn):
     (king,) = (square for square, piece in pieces.items() if piece == "k")
 
     def first(down, right, far):
-        """What stands nearest to the king on a line of so many squares, if anything does."""
+        """The piece nearest to the king within `far` squares along a line, or "-"."""
         line = ((king[0] + n * down, king[1] + n * right) for n in range(1, far + 1))
         return next((pieces[square] for square in line if pieces.get(square, ".") != "."), "-")
 

@@ -198,8 +198,8 @@ class BeliefGame(abc.ABC):
         return values[0], values[1]
 
     # The same for callers who know which actions are legal, which children exist, and which rows
-    # these have, as searches do. What comes out for others may be anything. `actor` is who acts in
-    # the state, 0, 1 or CHANCE, and is known when programs are compiled.
+    # these have, as searches do. Other entries are unspecified. `actor` is who acts in the state,
+    # 0, 1 or CHANCE, and is known when programs are compiled.
 
     def known_down(
         self, actor: int, state: PublicState, reach: Reach, policy: Policy

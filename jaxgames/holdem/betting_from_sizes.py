@@ -183,7 +183,7 @@ class SizesBuilder(BettingTreeBuilder):
 
     @contextlib.contextmanager
     def refusing_long_lines(self) -> Iterator[None]:
-        """Inside, a line of so many raises that Python's stack ends is a ValueError."""
+        """Inside, a line of raises too long for Python's stack is a ValueError."""
         try:
             yield
         except RecursionError:

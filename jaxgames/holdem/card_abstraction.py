@@ -120,7 +120,7 @@ def bucket_tables(
 
     Raises:
       ValueError: the game has other streets, buckets are not for a street's boards or more than
-        there are different hands, or strengths cannot be taken on boards of so many cards.
+        there are different hands, or strengths cannot be taken on boards of this many cards.
       OSError: a table cannot be written.
     """
     num_cards = tuple(itertools.accumulate(board))

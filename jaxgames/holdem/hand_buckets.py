@@ -116,8 +116,8 @@ def bucket_table(
       Numbers of buckets, in as few bytes as they need.
 
     Raises:
-      ValueError: these buckets are not for boards of so many cards; or there are more of them than
-        different hands, or than different strengths that tell hands of the last street apart.
+      ValueError: these buckets are not for boards of this many cards; or there are more of them
+        than different hands, or than different strengths that tell hands of the last street apart.
     """
     if last not in (3, 4, 5) or num_cards not in (0, *range(3, last + 1)):
         raise ValueError(f"num_cards={num_cards} must be 0 or from 3 to last={last}, 3 to 5")

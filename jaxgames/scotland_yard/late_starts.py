@@ -76,7 +76,7 @@ def _drawn(key, most):
 
 
 def _spent(key, moves, tickets):
-    """How many of a detective's tickets of each kind go for so many moves `[4]`."""
+    """How many tickets of each kind a detective spends in `moves` moves `[4]`."""
     deck = jnp.asarray(np.repeat(np.arange(BLACK), tickets), jnp.int32)
     used = jnp.arange(len(deck), dtype=jnp.int32) < moves
     kinds = jnp.arange(BLACK + 1, dtype=jnp.int32)

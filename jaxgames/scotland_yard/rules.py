@@ -139,7 +139,7 @@ class ScotlandYard(Game):
 
     @property
     def reveal_mask(self) -> np.ndarray:
-        """Whether Mr X shows himself after so many moves `[rounds + 1]`."""
+        """Whether Mr X shows himself after each number of moves `[rounds + 1]`."""
         return np.isin(np.arange(self.rounds + 1), [r for r in self.reveals if r > 0])
 
     @property

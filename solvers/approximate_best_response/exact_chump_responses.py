@@ -224,7 +224,7 @@ def chump_responses(
     ends = list(itertools.accumulate(game.board))
     boards, columns = canonical_boards(ends[-1]), ((),) * len(cases)
     for count in reversed(range(ends[-1] + 1)):
-        # the rounds that begin with so many cards, the last one first
+        # the rounds that begin with `count` cards, the last one first
         rounds = [r for r in reversed(range(len(ends))) if ends[r] == count]
         here = [tuple(streets[r] for r in rounds) for streets, _ in cases]
         play = functools.partial(_play_rounds, here, [rule for _, rule in cases], columns)

@@ -18,9 +18,9 @@ Example:
     >>> uniform = [np.full((count, 2), 0.5) for count in source.num_decisions]
     >>> response = build_response_game(source, build_decision_tree(source), uniform, responder=0)
     >>> begin_key, search_key = jax.random.split(jax.random.key(0))
-    >>> standing = response_game.begin(response, begin_key)
+    >>> state = response_game.begin(response, begin_key)
     >>> settings = ismcts_br.IsmctsBr(simulations=100, scale=2.0)
-    >>> result = ismcts_br.search(response, None, search_key, standing, settings=settings)
+    >>> result = ismcts_br.search(response, None, search_key, state, settings=settings)
     >>> int(result.visits.sum())
     100
 """
@@ -94,7 +94,7 @@ def search(
     response: ResponseGame,
     params: PyTree,
     key: Key[Array, ""],
-    standing: ResponseState,
+    state: ResponseState,
     *,
     settings: IsmctsBr,
 ) -> IsmctsResult:
@@ -104,27 +104,27 @@ def search(
       response: the game.
       params: arrays for `settings.evaluate`.
       key: consumed.
-      standing: where the game is; only what the responder knows of it is used.
+      state: where the game is; only what the responder knows of it is used.
       settings: how to search.
 
     Returns:
       Visits and mean payoffs of the responder's actions; no visits where the game is over.
     """
     noise_key, key = jax.random.split(key)
-    root = response.game.at(standing.place)
+    root = response.game.at(state.place)
     value, weights = evaluate_node(params, root, settings)
     if settings.noise:
         # exponential variables, normalised: uniform on the simplex
-        lots = -jnp.log1p(-episodes.uniform_numbers(noise_key, weights.shape))
-        lots = jnp.where(root.uniform > 0, lots, 0)
-        lots = lots / jnp.maximum(sum_actions(lots), jnp.finfo(lots.dtype).tiny)
-        weights = (1 - settings.noise) * weights + settings.noise * lots
+        noise = -jnp.log1p(-episodes.uniform_numbers(noise_key, weights.shape))
+        noise = jnp.where(root.uniform > 0, noise, 0)
+        noise = noise / jnp.maximum(sum_actions(noise), jnp.finfo(noise.dtype).tiny)
+        weights = (1 - settings.noise) * weights + settings.noise * noise
     tree = _empty(min(settings.simulations, response.game.num_states), weights)
     tree = _insert(tree, root.state, value, weights)
 
     def simulate(number, tree):
         simulation_key = jax.random.fold_in(key, number)
-        return _simulate(response, params, simulation_key, standing, root, tree, settings)
+        return _simulate(response, params, simulation_key, state, root, tree, settings)
 
     tree = jax.lax.fori_loop(0, settings.simulations, simulate, tree)
     row, _ = _row(tree, root.state)
@@ -200,12 +200,12 @@ class _Simulation:
     actions: Array  # [T] int32 its actions
 
 
-def _simulate(response, params, key, standing, root, tree: ResponseTree, settings) -> ResponseTree:
+def _simulate(response, params, key, state, root, tree: ResponseTree, settings) -> ResponseTree:
     """Makes one simulation and returns the tree after it."""
     game, responder = response.game, response.responder
     # Draw a history from the belief.
     noise = episodes.uniform_numbers(key, (game.max_decisions + 1, 1 + game.noise_width))
-    place = response.belief.sample(standing.memory, standing.place, root, noise[-1, 0])
+    place = response.belief.sample(state.memory, state.place, root, noise[-1, 0])
 
     def inside(walk):
         mine = walk.node.actor == responder

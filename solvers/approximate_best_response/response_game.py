@@ -90,13 +90,13 @@ def begin(response: ResponseGame, key: Key[Array, ""]) -> ResponseState:
 
 
 def advance(
-    response: ResponseGame, standing: ResponseState, action: Int[Array, ""], key: Key[Array, ""]
+    response: ResponseGame, state: ResponseState, action: Int[Array, ""], key: Key[Array, ""]
 ) -> ResponseState:
     """Plays the responder's action, and goes on until it is to act again.
 
     Args:
       response: the game.
-      standing: where the game is.
+      state: where the game is.
       action: the responder's action.
       key: consumed.
 
@@ -104,10 +104,10 @@ def advance(
       The next state of the game.
     """
     noise_key, key = jax.random.split(key)
-    node = response.game.at(standing.place)
+    node = response.game.at(state.place)
     noise = episodes.uniform_numbers(noise_key, (response.game.noise_width,))
     place = response.game.after(node, action, noise)
-    memory = response.belief.after(standing.memory, node, action)
+    memory = response.belief.after(state.memory, node, action)
     return _until_own_turn(response, place, memory, key)
 
 

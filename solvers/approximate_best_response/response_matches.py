@@ -69,19 +69,19 @@ def _play_batch(response, params, keys, settings):
         start_key, key = jax.random.split(key)
 
         def unfinished(carry):
-            standing, _ = carry
-            return game.at(standing.place).actor != TERMINAL
+            state, _ = carry
+            return game.at(state.place).actor != TERMINAL
 
         def act(carry):
-            standing, count = carry
+            state, count = carry
             search_key, move_key = jax.random.split(jax.random.fold_in(key, count))
-            result = search(response, params, search_key, standing, settings=settings)
+            result = search(response, params, search_key, state, settings=settings)
             action = jnp.argmax(result.visits).astype(jnp.int32)
-            return advance(response, standing, action, move_key), count + 1
+            return advance(response, state, action, move_key), count + 1
 
         start = begin(response, start_key), jnp.int32(0)
-        standing, _ = jax.lax.while_loop(unfinished, act, start)
-        return game.payoffs_at(standing.place)[response.responder]
+        state, _ = jax.lax.while_loop(unfinished, act, start)
+        return game.payoffs_at(state.place)[response.responder]
 
     return jax.vmap(play_game)(keys)
 
@@ -193,8 +193,8 @@ def _actions(response, params, key, states, places, settings):
 
     def search_state(state, place):
         search_key = jax.random.fold_in(key, state)
-        standing = ResponseState(place=place, memory=response.belief.start())
-        result = search(response, params, search_key, standing, settings=settings)
+        response_state = ResponseState(place=place, memory=response.belief.start())
+        result = search(response, params, search_key, response_state, settings=settings)
         return jnp.argmax(result.visits)
 
     return jax.vmap(search_state)(states.astype(jnp.int32), places)

@@ -1,12 +1,12 @@
 """The best response to a blueprint in the real game: what a player who sees its own cards wins.
 
-The opponent plays by buckets; the player answers with each hand on each board as is best, and need
-not know any abstraction. All boards are enumerated up to the names of suits: flops, and the turns
-and rivers of each.
+The opponent plays by buckets; the player chooses the best action with each hand on each board, and
+need not know any abstraction. All boards are enumerated up to the names of suits: flops, and the
+turns and rivers of each.
 
-A player who plays as the blueprint does up to the flop, and as is best from the turn on, wins no
-more than that. What it wins is cheaper to know: a few turns of each flop estimate it, as it has
-chosen nothing by them.
+A player who follows the blueprint up to the flop, and plays a best response from the turn on, wins
+no more than that. Its value is cheaper: a few turns of each flop give an unbiased estimate, since
+it chooses nothing before the turn.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def flop_values(
         the last street only.
       flops: numbers of canonical boards of three cards.
       player: who responds, 0 or 1.
-      turns: some turns of each flop, which stand for all of them. The responder plays on the flop
-        as the blueprint does, and as is best from the turn on. None: all turns are gone through,
-        and the responder plays as is best from the flop on.
+      turns: some turns of each flop, which stand for all of them. The responder follows the
+        blueprint on the flop, and plays a best response from the turn on. None: all turns are gone
+        through, and the responder plays a best response from the flop on.
       mesh: devices with one axis, `device_batches.DATA`, which share the turns, or the flops if no
         turn is dealt; None: one device.
       report: is told how much is done, from 0 to 1.
@@ -112,14 +112,14 @@ def _check(blueprint, boards, turns):
 
 
 def _drawn(turns):
-    """Turns that stand for all of them, as often as their number asks for."""
+    """Some turns of a flop, each weighted so that together they count as all of them."""
     every = np.full(len(turns), (NUM_CARDS - 3) / len(turns), np.float32)
     return NextCards(cards=turns, times=every, symmetries=np.zeros(1, int))
 
 
 def _shared_out(blueprint, boards, rivers, *, player, mesh, report):
-    """Yields the responder's values `[1326, M]` at the rounds of some boards of one street, in
-    which devices take turns."""
+    """Yields the responder's values `[1326, M]` at the rounds of some boards of one street, which
+    the devices share."""
     size = 1 if mesh is None else mesh.size
     for begin in range(0, len(boards), size):
         which = np.minimum(np.arange(begin, begin + size), len(boards) - 1)  # the last one again
@@ -151,7 +151,7 @@ def best_response_value(
     *,
     player: int,
 ) -> float:
-    """What a player wins who responds as is best, in chips per hand.
+    """The value of a best response to the blueprint, in chips per hand.
 
     Args:
       blueprint: of the opponent.
@@ -173,15 +173,15 @@ def response_values(
     *,
     player: int,
 ) -> Float[np.ndarray, " n"]:
-    """What a player wins whose play is worth so much from the flop on, and who plays before the
-    flop as is best for expected values of flops, in chips per hand.
+    """The value of a response with these values from the flop on, in chips per hand. Before the
+    flop it plays the best actions for the expected values of flops.
 
-    With expected values from other flops this is a lower bound of what the best response wins.
+    With expected values from other flops this is a lower bound of the value of a best response.
 
     Args:
       blueprint: of the opponent.
-      expected: mean of the `flop_values` that the responder's play before the flop is for. None: it
-        plays there as the blueprint does.
+      expected: mean `flop_values` that the responder maximises before the flop. None: it follows
+        the blueprint there.
       values: `flop_values`.
       player: who responds, 0 or 1.
 
@@ -213,7 +213,7 @@ def _summed_by_class(values):
 @functools.partial(jax.jit, static_argnames=("player", "best"))
 def _before_flop(blueprint, below, *, player, best):
     """The responder's values `[1326]` at the root if flops have the last values `[1326, M]`, and it
-    plays as is best for the first ones, or as the blueprint does."""
+    plays the best actions for the first ones, or follows the blueprint."""
     families = blueprint.game.rounds.streets[0]
     ends = [values_at_ends(families, values) for values in below]
     board = jnp.zeros(0, jnp.int32)
@@ -246,8 +246,8 @@ def _values_of_boards(blueprint, boards, rivers, *, player, mesh):
 def _over_rivers(blueprint, board, rivers, player):
     """The responder's values `[1326, M]` at the rounds of the last street, summed over all rivers.
 
-    A CPU takes one river after the other. An accelerator takes several at a time, the 52 places for
-    cards all in all: it would wait for the host at every turn of a loop over as many as there are.
+    A CPU takes one river after the other. An accelerator takes `_RIVERS` at a time over all 52
+    places: a loop with a data-dependent count would synchronise with the host at each turn.
     """
     cards, times, symmetries, (num_cards, num_symmetries) = rivers
     images = jnp.asarray(HAND_IMAGES, jnp.int32)

@@ -72,12 +72,12 @@ class BettingWalk:
 
     @property
     def table_bytes(self) -> int:
-        """What a learner's table takes."""
+        """Bytes of a learner's table."""
         return 4 * 3 * (self.num_states + 1) * self.num_actions
 
     @property
     def policy_bytes(self) -> int:
-        """What a policy takes in all states."""
+        """Bytes of a policy in all states."""
         return 4 * (self.num_states + 1) * self.num_actions
 
 
@@ -146,12 +146,12 @@ def walk_of_graph(
 
 
 def _destinations(graph):
-    """The nodes `[E]` that the rows of a walk are about."""
+    """The nodes `[E]` to which the rows of a walk lead."""
     return np.append(0, graph.child[graph.child != NO_NODE])
 
 
 def places_of_actions(graph: BettingGraph, names: Sequence[str]) -> Int[Array, "E R1"]:
-    """Which of the actions at each row of a walk has each of R names, -1 where none has.
+    """The number of the action with each of R names at each row of a walk, -1 if there is none.
 
     The last column is -1: no action.
     """
@@ -218,7 +218,7 @@ class Spot:
     state: Array  # [D]
     actor: Array  # [D]
     legal: tuple[Array, ...]  # [D] by action
-    stake: Array  # [D] the exploration constant is at most this, in chips
+    exploration_limit: Array  # [D] the exploration constant is at most this, in chips
 
 
 @record
@@ -280,11 +280,11 @@ def walk_down(
     # winnings are computed on the way: at the end XLA would draw the deals anew for each decision;
     # and states and the numbers of rows are carried: in a gather it would compute them many times
     def step(before, noise):
-        at, row, history, state, paid, stake, _, carry = before
+        at, row, history, state, paid, limit, _, carry = before
         num_actions, actor = row[:, _ACTIONS], row[:, _PLACE] % walk.num_players
-        stake = _stake(walk, row[:, _REMAINING], paid, stake)
+        limit = _exploration_limit(walk, row[:, _REMAINING], paid, limit)
         legal = tuple(action < num_actions for action in range(walk.num_actions))
-        spot = Spot(row=at, state=state, actor=actor, legal=legal, stake=stake)
+        spot = Spot(row=at, state=state, actor=actor, legal=legal, exploration_limit=limit)
         carry, action, recorded = choose(carry, spot, noise)
         at = jnp.where(num_actions > 0, row[:, _NEXT] + action, at)
         row = _rows(walk.rows, at)
@@ -294,13 +294,13 @@ def walk_down(
         history = history + offset
         paid = [chips + jnp.where(actor == player, added, 0) for player, chips in enumerate(paid)]
         winnings = _winnings(walk, row[:, _STILL_IN], paid, deals.strength)
-        return (at, row, history, state_of(row, history), paid, stake, winnings, carry), recorded
+        return (at, row, history, state_of(row, history), paid, limit, winnings, carry), recorded
 
     nothing = jnp.zeros_like(deals.strength[0])
     row = _rows(walk.rows, nothing)
     paid = [jnp.broadcast_to(chips, nothing.shape) for chips in walk.start]
-    stake = jnp.full_like(nothing, jnp.inf, jnp.float32)
-    start = nothing, row, nothing, state_of(row, nothing), paid, stake, [nothing] * len(paid), carry
+    limit = jnp.full_like(nothing, jnp.inf, jnp.float32)
+    start = nothing, row, nothing, state_of(row, nothing), paid, limit, [nothing] * len(paid), carry
     (*_, winnings, _), recorded = jax.lax.scan(step, start, noise)
     return tuple(winnings), recorded
 
@@ -316,12 +316,12 @@ def _columns(table, index):
     return [rows[:, column] for column in range(table.shape[1])]
 
 
-def _stake(walk, remaining, paid, before):
-    """The pot at the beginning of this round, and a part of what may be added to it."""
+def _exploration_limit(walk, remaining, paid, before):
+    """Equation 3: the pot at the beginning of this round, plus k times what may be added to it."""
     if walk.potential is None:
         return before
-    stake = sum(paid).astype(jnp.float32) + walk.potential * remaining.astype(jnp.float32)
-    return jnp.where(remaining >= 0, stake, before)
+    limit = sum(paid).astype(jnp.float32) + walk.potential * remaining.astype(jnp.float32)
+    return jnp.where(remaining >= 0, limit, before)
 
 
 def _winnings(walk, still_in, paid, strength):

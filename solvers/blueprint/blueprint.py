@@ -67,7 +67,7 @@ def bucket_game(poker: Poker, abstraction: CardAbstraction) -> BucketGame:
 
 @functools.lru_cache(maxsize=16)
 def _bucket_game(poker, num_buckets):
-    """One for all blueprints of a game with so many buckets, so that programs compile once."""
+    """One for all blueprints of a game with the same buckets, so that programs compile once."""
     return BucketGame(betting_rounds(betting_of_rules(poker)), num_buckets)
 
 

@@ -161,7 +161,7 @@ def iterate_on_many(
 
 @functools.partial(jax.jit, static_argnames="game")
 def average_policy(game: BucketGame, average: Tables) -> Tables:
-    """The policies that sums of policies stand for; uniform where there are none."""
+    """The average policies, from sums of policies; uniform where the sums are 0."""
     result = [[] for _ in game.rounds.streets]
     tables = iter([table for street in average for table in street])
     for street, family, _ in game.shapes():
@@ -177,7 +177,7 @@ def check_minimizer(minimizer: RegretMinimizer) -> None:
     """Refuses a minimizer whose policies do not follow from regrets alone.
 
     Raises:
-      ValueError: it is such a one.
+      ValueError: they do not follow from regrets alone.
     """
     if not isinstance(minimizer, _MINIMIZERS):
         allowed = ", ".join(kind.__name__ for kind in _MINIMIZERS)

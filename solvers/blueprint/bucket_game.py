@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from jaxgames.holdem.ranges import NUM_HANDS
 from solvers.blueprint.betting_rounds import BettingRounds, Family
 
-# rounds of a family that are computed at once: so many fit in a CPU's caches, and fill its vectors
+# rounds of a family that are computed at once, which fit in a CPU's caches and fill its vectors
 _CHUNK = 64
 
 Tables = tuple[tuple[Array, ...], ...]  # by street and family
@@ -38,11 +38,11 @@ class BucketGame:
 
     @property
     def table_bytes(self) -> int:
-        """What regrets and average policies take, in float32."""
+        """Bytes of regrets and average policies in float32."""
         return sum(2 * 4 * math.prod(shape) for _, _, shape in self.shapes())
 
     def iteration_bytes(self, *, groups: int, deals: int) -> int:
-        """What an iteration needs beside the tables, in float32: an estimate from above.
+        """Bytes that an iteration needs beside the tables, in float32: an upper estimate.
 
         It is a tenth too large in limit hold'em on accelerators; CPUs need less.
 

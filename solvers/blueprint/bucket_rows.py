@@ -21,7 +21,7 @@ def meet(
     bucket: Int[Array, " G"],
     used: Int[Array, ""],
 ) -> Float[Array, "G n T"]:
-    """Reaches at n places: of groups before, times what their buckets make of them."""
+    """Reaches of groups at n places: their reaches before, times the rows of their buckets."""
 
     def on_cpu(rows, reach, bucket, used):
         def visit(g, result):
@@ -43,7 +43,7 @@ def sums_and_values(
     bucket: Int[Array, " G"],
     used: Int[Array, ""],
 ) -> tuple[Float[Array, "B n T"], Float[Array, "G T"]]:
-    """What groups win at n places: summed by bucket, and what it adds to their values.
+    """Adds the winnings of groups at n places to sums by bucket and to the groups' values.
 
     Args:
       worth: of each group.
@@ -77,7 +77,7 @@ def sums_and_values(
 def sum_by_bucket(
     values: Float[Array, "G T"], bucket: Int[Array, " G"], used: Int[Array, ""], count: int
 ) -> Float[Array, "B T"]:
-    """Sums over the groups of each of so many buckets."""
+    """Sums over the groups of each of `count` buckets."""
 
     def on_cpu(values, bucket, used):
         def visit(g, sums):

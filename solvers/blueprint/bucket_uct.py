@@ -237,7 +237,7 @@ def play_batch(
         bit = 1 << spot.actor
         counts = inside & bit != 0  # only states in the tree are updated
         rolls_out = ~counts | (sum(tried) == 0)
-        constant = jnp.minimum(settings.exploration, spot.stake) * walk.parts
+        constant = jnp.minimum(settings.exploration, spot.exploration_limit) * walk.parts
         tree = tree_weights(tried, means, spot.legal, constant, noise[0], settings=settings)
         weights = [
             jnp.where(rolls_out, legal.astype(weight.dtype), weight)

@@ -1,4 +1,4 @@
-"""CFR-BR: an abstracted player learns against an opponent who responds as is best in the real game
+"""CFR-BR: an abstracted player learns against a best response in the real game
 (Johanson, Bard, Burch and Bowling 2012, "Finding optimal abstract strategies in extensive-form
 games").
 
@@ -88,7 +88,7 @@ def init_cfr_br(
 
 
 def trunk_bytes(game: BucketGame) -> int:
-    """What the opponents' regrets take, in float32."""
+    """Bytes of the opponents' regrets in float32."""
     return sum(4 * int(np.prod(shape)) for _, shape in _trunk_shapes(game))
 
 
@@ -174,7 +174,7 @@ def _iterated(state, deal, axes, game, minimizer):
             step=(old.iteration + 1).astype(deal.size.dtype),
             axes=axes,
         )
-        # 1. Down the trunk: with what reaches both come to each round.
+        # 1. Down the trunk: both players' reaches at the beginning of each round.
         reaches = half.reaches(game, regret, trunk)
         # 2. From the last street to the first: the opponent responds there, and learns before.
         below = None
@@ -304,8 +304,8 @@ class _Half:
         return average.at[columns].add(self.step * jnp.stack([*reached.values()]))
 
     def _with_regrets(self, template, table, instant):
-        """A table of regrets `[C, B, E]` after the iteration, with those of it `[B, E]` by action;
-        actions that are not there stay as they were."""
+        """A table of regrets `[C, B, E]` after the iteration, whose regrets `[B, E]` are given by
+        action; other actions keep theirs."""
         parts = []
         for first, actions in zip(template.first_column, template.actions, strict=True):
             columns = range(first, first + len(actions))
@@ -330,8 +330,8 @@ class _Half:
 
 
 def _best_response(template, won, player):
-    """The policies `[H, E]` by action of who responds to a player as is best, in which the player's
-    actions are 0; and the responder's values at the beginning of the round.
+    """The responder's best-response policies `[H, E]` by action (0 at the player's actions), and
+    its values at the beginning of the round.
 
     It takes the first of the best actions. `won` are its values of the folds and ends.
     """
@@ -343,7 +343,7 @@ def _best_response(template, won, player):
             nodes[node] = sum(actions)
             continue
         nodes[node] = functools.reduce(jnp.maximum, actions)
-        best = jnp.argmax(jnp.stack(actions), axis=0)  # written, unlike what is compared in place
+        best = jnp.argmax(jnp.stack(actions), axis=0)  # stored; comparisons would be repeated
         for action in range(len(actions)):
             chosen = (best == action).astype(actions[0].dtype)
             policies[template.first_column[node] + action] = chosen
@@ -365,7 +365,7 @@ def _places(played, player, reach):
 
 
 def _at_terminals(deal, template, met, below, fold_chips, end_chips, player):
-    """A player's values `[H, n, E]` of the folds and ends of a round, by kind, where it meets such
+    """A player's values `[H, n, E]` of the folds and ends of a round, by kind, against these
     reaches of the opponent."""
 
     def by_rule(rule, kind):
@@ -384,7 +384,7 @@ def _at_terminals(deal, template, met, below, fold_chips, end_chips, player):
 
 
 def _worth_of_actions(template, node, nodes, won):
-    """What the actions of a decision are worth, from the nodes after it, folds and ends."""
+    """The values of a decision's actions, from those of later nodes, folds and ends."""
     return [
         nodes[edge.target] if edge.kind == NODE else won[edge.kind][:, edge.target]
         for edge in template.actions[node]

@@ -38,7 +38,7 @@ class Deal:
 
 
 def random_board(key: Key[Array, ""], num_cards: int) -> Int[Array, " n"]:
-    """Different cards in the order of a deal.
+    """Draws different cards, in the order of a deal.
 
     Args:
       key: consumed.
@@ -48,7 +48,7 @@ def random_board(key: Key[Array, ""], num_cards: int) -> Int[Array, " n"]:
 
 
 def random_boards(key: Key[Array, ""], count: int, *, num_cards: int) -> Int[Array, "count n"]:
-    """So many boards of so many cards; `key` is consumed."""
+    """`count` boards of `num_cards` cards; `key` is consumed."""
     return jax.vmap(lambda key: random_board(key, num_cards))(jax.random.split(key, count))
 
 
@@ -65,7 +65,7 @@ def make_deal(
       dtype: of counts.
 
     Returns:
-      The deal, and how many groups its hands make: the deal is good if this is at most G.
+      The deal, and how many groups its hands make: the deal is valid if this is at most G.
     """
     num_hands = _num_hands(len(board))
     strength = hand_strengths(board)

@@ -75,7 +75,7 @@ def winnings(
 def values_on_boards(
     zero: Blueprint, one: Blueprint, boards: Int[Array, "n cards"], *, mesh: Mesh | None = None
 ) -> Float[Array, " n"]:
-    """One seat of `winnings`, which is all that there is to know of a blueprint against itself.
+    """One seat of `winnings`, which is enough for a blueprint against itself.
 
     Args:
       zero: what player 0 plays.
@@ -126,7 +126,7 @@ def _of_rounds(template, deal, buckets, given):
     played = [played_in_round(template, list(table)) for table in tables]
 
     def met(rule, kind):
-        """Player 0's reaches of all places of a kind, times what they meet there, `[n, E]`."""
+        """Player 0's reaches times the reaches that it meets, at all places of a kind `[n, E]`."""
         own, other = (
             of_groups(played[p][kind], p, buckets[p]) * reach[p][:, None] for p in range(2)
         )

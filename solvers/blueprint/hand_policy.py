@@ -36,7 +36,7 @@ class BlueprintByHand:
     def __call__(self, state: PokerState) -> Float[Array, "N A"]:
         """The probabilities of the actions at a state where a player acts.
 
-        Those of hands that share a card with the board mean nothing.
+        Rows of hands that share a card with the board are unspecified.
         """
         return self.on_board(state.board)(state)
 
@@ -82,8 +82,8 @@ def hand_policy(blueprint: Blueprint, poker: Poker) -> BlueprintByHand:
 
     Returns:
       Maps a state at which a player acts to the probabilities `[1326, A]` of the game's actions
-      with each of the hands of `jaxgames.holdem.ranges`; those of hands that share a card with the
-      board mean nothing.
+      with each of the hands of `jaxgames.holdem.ranges`; rows of hands that share a card with the
+      board are unspecified.
 
     Raises:
       ValueError: the game's bets have no fixed sizes.

@@ -1,5 +1,4 @@
-"""What a responder's hands are worth in the rounds of one board, if the opponent plays a blueprint:
-a step of best responses."""
+"""One step of a best response to a blueprint: values of all hands in the rounds of one board."""
 
 from __future__ import annotations
 
@@ -59,10 +58,10 @@ def values_at_rounds(
       blueprint: of the opponent.
       board: of this street.
       ends: values `[1326, K, M]` at the ends of rounds by family, in one version or more: actions
-        are the best ones for the first, what they are worth is that of the last. None: hands are
+        are chosen by the first and valued by the last. None: hands are
         shown down there.
       player: the responder.
-      best: whether it plays as is best on this street; else it plays as the blueprint does.
+      best: whether it plays a best response on this street; else it follows the blueprint.
     """
     game, buckets = blueprint.game, blueprint.buckets
     street = buckets.num_cards.index(len(board))
@@ -133,7 +132,7 @@ def _of_family(family, table, deal, bucket, reach, below, times, player, best):
 
 
 def _better(one, other):
-    """All versions of the one whose first is better."""
+    """All versions of the values whose first version is larger."""
     if len(one) == 1:
         return [jnp.maximum(one[0], other[0])]
     better = one[0] >= other[0]

@@ -1,4 +1,4 @@
-"""What policies make of the players' reaches in betting rounds, by bucket and by group of hands."""
+"""Own reach probabilities inside betting rounds, by bucket and by group of hands."""
 
 from __future__ import annotations
 
@@ -141,5 +141,5 @@ def of_groups(
 
 
 def stacked(arrays: Sequence[Array], axis: int = 0) -> Array:
-    """The arrays as one, computed before they are put together."""
+    """The stacked arrays, each of which is computed first."""
     return written(jnp.stack(written(list(arrays)), axis=axis))

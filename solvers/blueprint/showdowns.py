@@ -18,10 +18,10 @@ from solvers.blueprint.deals import Deal
 
 
 def folds(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
-    """What the hands that each hand may meet count.
+    """For each hand, the sum of `x` over the hands that share no card with it.
 
-    Of all hands, those with either of a hand's cards are left out; the hand itself was left out
-    twice then.
+    These are all hands, less those with either of its cards, plus itself, which that subtracts
+    twice.
     """
     size = deal.size[:, None]
     all_but = jnp.concatenate([size, -deal.with_card], axis=1)
@@ -32,7 +32,8 @@ def folds(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
 
 
 def showdowns(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
-    """What the hands that each hand beats count, less those that beat it.
+    """For each hand, the sum of `x` over the hands that it beats, less the sum over those that beat
+    it.
 
     On accelerators this is a product with a matrix of pairs of groups. On CPUs all hands are
     visited from the weakest to the strongest, and once more from the strongest to the weakest.
@@ -65,7 +66,7 @@ def pairs_of_groups(deal: Deal) -> Float[Array, "G G"]:
 
 
 def _swept(deal, order, x, result, sign):
-    """The result with what each hand meets among those before it in an order."""
+    """The result plus `sign` times each hand's sum over the hands before it in an order."""
     width, zero = x.shape[1], jnp.int32(0)
     visits = jnp.concatenate([deal.group[order, None], deal.cards[order]], axis=1)
     row = lambda table, i: jax.lax.dynamic_slice(table, (i, zero), (1, width))  # noqa: E731

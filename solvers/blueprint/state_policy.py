@@ -53,7 +53,7 @@ class PolicyByState:
     def __call__(self, state: PokerState) -> Float[Array, "1326 3"]:
         """The probabilities of the actions at a state where a player acts.
 
-        Those of hands that share a card with the board mean nothing.
+        Rows of hands that share a card with the board are unspecified.
         """
         return self._with_buckets(state, buckets_of_deal(self.buckets, state.board)[state.round])
 

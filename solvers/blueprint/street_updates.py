@@ -87,8 +87,8 @@ def over_deals(
     """The state after one iteration on D deals at once.
 
     Args:
-      iterated: the state after the iteration from it, one deal, and the axes of all deals, over
-        which it sums what it adds to the tables.
+      iterated: maps a state, a deal and the axes of all deals to the state after the iteration;
+        sums over these axes what it adds to the tables.
       state: before it, the same on all devices.
       deals: with a leading axis D, a multiple of the number of devices.
       mesh: devices with one axis, `device_batches.DATA`, which share the deals; None: one device.

@@ -187,7 +187,7 @@ class SolutionNode:
 
     @functools.cached_property
     def policy(self) -> Float[np.ndarray, "n A"]:
-        """The player's policy with each hand; without meaning for hands that share a card with the
+        """The player's policy with each hand; unspecified for hands that share a card with the
         board."""
         return self._rows(self.solution.policy[self.player])[:, : len(self.actions)]
 

@@ -93,7 +93,7 @@ def mixture_policy(
       probabilities: with which each player draws them, independently.
 
     Returns:
-      Policies `[D_p, A]`; uniform where a player does not come by its own actions.
+      Policies `[D_p, A]`; uniform where a player's own reach is 0.
     """
     roots = checked_root_reach(tree, None)
     reaches = jax.lax.map(

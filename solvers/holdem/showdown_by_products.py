@@ -199,7 +199,7 @@ def _summed(hands, others, boards, valid, dtype):
 
 
 def strengths(hands: Int[Array, "H k"], board: Int[Array, " n"]) -> Int[Array, " H"]:
-    """Strengths of hands on a board; without meaning for hands that share a card with it."""
+    """Strengths of hands on a board; unspecified for hands that share a card with it."""
     sets = suit_sets(hands) | suit_sets(board)[:, None]
     return strength_of_sets(sets, num_cards=hands.shape[1] + len(board)).astype(jnp.int32)
 

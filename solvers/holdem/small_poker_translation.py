@@ -45,7 +45,7 @@ def translated(
       mapping: how bets are translated (see `jaxgames.holdem.action_translation.translate`).
 
     Returns:
-      Probabilities `[D', A']` in the real game; uniform where the player itself never comes.
+      Probabilities `[D', A']` in the real game; uniform where the player's own reach is 0.
 
     Raises:
       ValueError: there is no such mapping, or the games differ in cards.

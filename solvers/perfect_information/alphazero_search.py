@@ -61,7 +61,7 @@ class AlphaZero:
     exploration_base: float = 19652.0  # c_base
     noise: float = 0.0  # share of Dirichlet noise in the prior of the root
     concentration: float = 1.0  # of the noise
-    # so many first moves of a game are drawn in proportion to visits; later ones are most visited
+    # this many first moves of a game are drawn in proportion to visits; later ones are most visited
     sampled_moves: int = 0
 
     def __post_init__(self):
@@ -181,7 +181,7 @@ def grow(game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], tree: Puc
 
 
 def _at_most(tree, simulations):
-    """So many simulations, or as many as a tree has room for."""
+    """`simulations`, or as many as a tree has room for."""
     return jnp.minimum(jnp.int32(len(tree.actor) - 1), simulations)
 
 

@@ -223,7 +223,7 @@ def _silent(player):
 
 
 def _roots(game, number):
-    """So many first positions."""
+    """`number` first positions."""
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), game.root())
 
 

@@ -21,7 +21,7 @@ from solvers.search.search_state import Evaluator
 
 @dataclasses.dataclass(frozen=True)
 class BeliefEvaluator:
-    """The evaluator of growing-tree CFR that knows what one of AlphaZero's search does."""
+    """The evaluator of growing-tree CFR that asks one of AlphaZero's search."""
 
     evaluate: Evaluate
 
@@ -54,7 +54,7 @@ class BeliefEvaluator:
 
 @dataclasses.dataclass(frozen=True)
 class PositionEvaluator:
-    """The evaluator of AlphaZero's search that knows what one of growing-tree CFR does."""
+    """The evaluator of AlphaZero's search that asks one of growing-tree CFR."""
 
     evaluate: Evaluator
 

@@ -38,7 +38,7 @@ Choose = Callable[[Key[Array, " B"], PublicState, Int[Any, " B"]], Int[Any, " B"
 _OVER = -1  # in place of who has to move
 _SHRINK = 4  # how many times smaller a batch is than the next larger one
 _DRAWN = 256  # openings that are drawn at once
-_TRIES = 8  # to draw as many, of which one is new
+_TRIES = 8  # draws in a row without a new opening, before giving up
 
 
 def chooser(game: BeliefGame, agent: Agent, mesh: Mesh | None = None) -> Choose:
@@ -170,7 +170,7 @@ def draw_openings(
 
 
 def _room(number: int, batch: int, devices: int) -> int:
-    """The smallest batch for so many games; there are few sizes, as each is compiled."""
+    """The smallest batch for `number` games; there are few sizes, as each is compiled."""
     while batch % (_SHRINK * devices) == 0 and batch // _SHRINK >= number:
         batch //= _SHRINK
     return batch

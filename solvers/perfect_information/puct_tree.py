@@ -180,7 +180,7 @@ def _walk(
     tree: PuctTree, choose: Choose
 ) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, " N"]]:
     """The place where a walk from the root ends, the column there whose child is not in the tree,
-    and the places on the way; at the end of a game the column means nothing."""
+    and the places on the way; at the end of a game the column is unspecified."""
     places = _places(tree)
 
     def here(place, depth):
@@ -205,7 +205,7 @@ def _places(tree):
 
 
 def _action(tree, place, column):
-    """Whose column it is."""
+    """The action of a column."""
     if tree.action is None:
         return column.astype(jnp.int32)
     return tree.action[place, column].astype(jnp.int32)

@@ -148,7 +148,7 @@ def _simulate(tree, root, learner, known, key, settings):
         action = episodes.pick_action(jnp.where(counted, weights, node.uniform), noise[0])
         return counted, action, (counted, inside)
 
-    line = episodes.play(tree, line_key, choose, jnp.bool_(True), place=place)
-    counted, met = line.recorded
-    joined = jnp.where(met, line.state, tree.num_states)
-    return back_up(learner, line.replace(recorded=counted)), known.at[joined].set(True)
+    trajectory = episodes.play(tree, line_key, choose, jnp.bool_(True), place=place)
+    counted, met = trajectory.recorded
+    joined = jnp.where(met, trajectory.state, tree.num_states)
+    return back_up(learner, trajectory.replace(recorded=counted)), known.at[joined].set(True)

@@ -145,35 +145,36 @@ def episode(
     Returns:
       The learner after the episode.
     """
-    line = play_trajectory(tree, learner, key, settings=settings)
-    chances = trajectory_probabilities(tree, learner, line, settings=settings)
-    instant, baseline = instant_regrets(tree, learner, line, chances, settings=settings)
+    trajectory = play_trajectory(tree, learner, key, settings=settings)
+    chances = trajectory_probabilities(tree, learner, trajectory, settings=settings)
+    instant, baseline = instant_regrets(tree, learner, trajectory, chances, settings=settings)
     step = (learner.step + 1).astype(instant.dtype)
-    acts = line.actor != TERMINAL  # the rest is padding
-    explores = _explores(tree, learner, settings, line.actor)
+    acts = trajectory.actor != TERMINAL  # the rest is padding
+    explores = _explores(tree, learner, settings, trajectory.actor)
     learns, averages = (explores, ~explores) if settings.alternating else (acts, acts)
     # Regrets: add the sampled counterfactual regrets of this episode.
-    before = RegretState(regret=learner.regret[line.state].T, policy=tree.uniform[line.state].T)
+    regret, uniform = learner.regret[trajectory.state].T, tree.uniform[trajectory.state].T
+    before = RegretState(regret=regret, policy=uniform)
     instant = jnp.where((learns & acts)[:, None], instant, 0).T
     after = settings.minimizer.update(before, instant, before.policy, step)
     # Average: add the policy, weighted by its player's own reach.
     averages, averaged = averages & acts, learner.averaged
     if averaged is None:
-        weight = chances.own / chances.line
+        weight = chances.own / chances.sampling_reach
     else:
-        last = averaged[line.state]
+        last = averaged[trajectory.state]
         weight = chances.own * (learner.step + 1 - last).astype(instant.dtype)
         now = jnp.where(averages, learner.step + 1, last)
-        averaged = episodes.put_rows(averaged, line.state, now)
+        averaged = episodes.put_rows(averaged, trajectory.state, now)
     weight = jnp.where(averages, weight * step**settings.averaging_power, 0)
-    total, lost = learner.average[line.state], learner.lost[line.state]
-    change = weight[:, None] * line.recorded + lost
+    total, lost = learner.average[trajectory.state], learner.lost[trajectory.state]
+    change = weight[:, None] * trajectory.recorded + lost
     average = total + change
     return OutcomeSamplingLearner(
         step=learner.step + 1,
-        regret=episodes.put_rows(learner.regret, line.state, after.regret.T),
-        average=episodes.put_rows(learner.average, line.state, average),
-        lost=episodes.put_rows(learner.lost, line.state, change - (average - total)),
+        regret=episodes.put_rows(learner.regret, trajectory.state, after.regret.T),
+        average=episodes.put_rows(learner.average, trajectory.state, average),
+        lost=episodes.put_rows(learner.lost, trajectory.state, change - (average - total)),
         baseline=baseline,
         averaged=averaged,
     )
@@ -209,36 +210,41 @@ class TrajectoryProbabilities:
     sampled: Array  # [T] of the action in the sampling policy
     own: Array  # [T] pi_i(h): the actor's own reach before the decision
     others: Array  # [T] pi_-i(h): the reach of the other players
-    line: Array  # [T] q(h): the probability that the decision was sampled
+    sampling_reach: Array  # [T] q(h): the probability that the decision was sampled
 
 
 def trajectory_probabilities(
     tree: DecisionTree,
     learner: OutcomeSamplingLearner,
-    line: Trajectory,
+    trajectory: Trajectory,
     *,
     settings: OutcomeSampling,
 ) -> TrajectoryProbabilities:
     """Computes the probabilities along an episode, decision by decision."""
-    acts = line.actor != TERMINAL
-    share = _exploration(tree, learner, settings, line.actor)
-    action = select_entry(line.recorded.T, line.action)
-    sampled = share * select_entry(tree.uniform[line.state].T, line.action) + (1 - share) * action
+    acts = trajectory.actor != TERMINAL
+    share = _exploration(tree, learner, settings, trajectory.actor)
+    action = select_entry(trajectory.recorded.T, trajectory.action)
+    uniform = select_entry(tree.uniform[trajectory.state].T, trajectory.action)
+    sampled = share * uniform + (1 - share) * action
     action, sampled = jnp.where(acts, action, 1), jnp.where(acts, sampled, 1)
     own = others = jnp.ones_like(action)
     for player in range(tree.num_players):
-        mine = line.actor == player
+        mine = trajectory.actor == player
         reach = _products_before(jnp.where(mine, action, 1))
         own, others = jnp.where(mine, reach, own), jnp.where(mine, others, others * reach)
     return TrajectoryProbabilities(
-        action=action, sampled=sampled, own=own, others=others, line=_products_before(sampled)
+        action=action,
+        sampled=sampled,
+        own=own,
+        others=others,
+        sampling_reach=_products_before(sampled),
     )
 
 
 def instant_regrets(
     tree: DecisionTree,
     learner: OutcomeSamplingLearner,
-    line: Trajectory,
+    trajectory: Trajectory,
     chances: TrajectoryProbabilities,
     *,
     settings: OutcomeSampling,
@@ -251,7 +257,7 @@ def instant_regrets(
     Args:
       tree: the compiled game.
       learner: the learner so far, for the baselines.
-      line: the episode.
+      trajectory: the episode.
       chances: its probabilities.
       settings: how to learn.
 
@@ -259,9 +265,10 @@ def instant_regrets(
       The regrets of all actions at each decision, 0 for illegal ones; and the new baselines
       `[N + 1, A, P]`, None without baselines.
     """
-    payoffs, legal = line.payoffs.astype(tree.uniform.dtype), tree.uniform[line.state] > 0
-    taken = jax.nn.one_hot(line.action, tree.num_actions, dtype=bool)
-    actor = jnp.maximum(line.actor, 0)
+    payoffs = trajectory.payoffs.astype(tree.uniform.dtype)
+    legal = tree.uniform[trajectory.state] > 0
+    taken = jax.nn.one_hot(trajectory.action, tree.num_actions, dtype=bool)
+    actor = jnp.maximum(trajectory.actor, 0)
     if settings.baseline_rate is None:
         # r(I, a) = w (1[a taken] - sigma(a)), w = u_i(z) pi_-i(h) pi(ha, z) / q(z): here without
         # pi_-i(h) / q(h), which is multiplied below.
@@ -271,19 +278,19 @@ def instant_regrets(
         baseline = None
     else:
         # VR-MCCFR: the value of an action is its baseline, corrected if the action was sampled.
-        known, value, steps = learner.baseline[line.state], payoffs, []  # [T, A, P], [P]
+        known, value, steps = learner.baseline[trajectory.state], payoffs, []  # [T, A, P], [P]
         for step in reversed(range(len(actor))):
             corrected = (value[None] - known[step]) / chances.sampled[step]
             values = known[step] + jnp.where(taken[step][:, None], corrected, 0)
-            here = sum_actions(line.recorded[step][:, None] * values)
+            here = sum_actions(trajectory.recorded[step][:, None] * values)
             steps.append((values - here[None], value))
-            value = jnp.where(line.actor[step] == TERMINAL, value, here)
+            value = jnp.where(trajectory.actor[step] == TERMINAL, value, here)
         mine, after = (jnp.stack(x) for x in zip(*steps[::-1], strict=True))  # [T, A, P], [T, P]
         mine = select_entry(jnp.moveaxis(mine, 2, 0), actor[:, None])
         change = jnp.where(taken[..., None], after[:, None] - known, 0)
         moved = known + settings.baseline_rate * change
-        baseline = episodes.put_rows(learner.baseline, line.state, moved)
-    instant = (chances.others / chances.line)[:, None] * mine
+        baseline = episodes.put_rows(learner.baseline, trajectory.state, moved)
+    instant = (chances.others / chances.sampling_reach)[:, None] * mine
     return jnp.where(legal, instant, 0), baseline
 
 

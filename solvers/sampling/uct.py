@@ -221,43 +221,43 @@ def episode(
         after = inside if reading.whole_trees else inside & ~(acts & rolls_out)
         return after, action, (counted, None if learner.by_ucb is None else counted & ~by_average)
 
-    line = episodes.play(game, key, choose, jnp.ones(game.num_players, bool), width=2)
-    counted, by_ucb = line.recorded
-    return back_up(learner, line.replace(recorded=counted), by_ucb=by_ucb)
+    trajectory = episodes.play(game, key, choose, jnp.ones(game.num_players, bool), width=2)
+    counted, by_ucb = trajectory.recorded
+    return back_up(learner, trajectory.replace(recorded=counted), by_ucb=by_ucb)
 
 
 def back_up(
-    learner: UctLearner, line: episodes.Trajectory, *, by_ucb: Bool[Array, " T"] | None = None
+    learner: UctLearner, trajectory: episodes.Trajectory, *, by_ucb: Bool[Array, " T"] | None = None
 ) -> UctLearner:
     """Updates visits and mean payoffs with an episode.
 
     Args:
       learner: the learner so far.
-      line: the episode; `line.recorded` `[T]` is True where a decision counts.
+      trajectory: the episode; `trajectory.recorded` `[T]` is True where a decision counts.
       by_ucb: where it also counts as UCB's choice; for learners that count these.
 
     Returns:
       The learner after the episode.
     """
     visits, values, lost = (
-        table[line.state] for table in (learner.visits, learner.values, learner.lost)
+        table[trajectory.state] for table in (learner.visits, learner.values, learner.lost)
     )
-    action = jax.nn.one_hot(line.action, visits.shape[1], dtype=bool)
-    taken = action & line.recorded[:, None]
+    action = jax.nn.one_hot(trajectory.action, visits.shape[1], dtype=bool)
+    taken = action & trajectory.recorded[:, None]
     visits = visits + taken.astype(jnp.int32)
-    payoff = line.payoffs[jnp.maximum(line.actor, 0)].astype(values.dtype)[:, None]
+    payoff = trajectory.payoffs[jnp.maximum(trajectory.actor, 0)].astype(values.dtype)[:, None]
     share = jnp.where(taken, 1 / jnp.maximum(visits, 1).astype(values.dtype), 0)
     change = share * (payoff - values) + lost
     after = values + change
     choices = learner.by_ucb
     if choices is not None:
         more = (action & by_ucb[:, None]).astype(jnp.int32)
-        choices = episodes.put_rows(choices, line.state, choices[line.state] + more)
+        choices = episodes.put_rows(choices, trajectory.state, choices[trajectory.state] + more)
     return UctLearner(
         step=learner.step + 1,
-        visits=episodes.put_rows(learner.visits, line.state, visits),
-        values=episodes.put_rows(learner.values, line.state, after),
-        lost=episodes.put_rows(learner.lost, line.state, change - (after - values)),
+        visits=episodes.put_rows(learner.visits, trajectory.state, visits),
+        values=episodes.put_rows(learner.values, trajectory.state, after),
+        lost=episodes.put_rows(learner.lost, trajectory.state, change - (after - values)),
         by_ucb=choices,
     )
 

@@ -189,7 +189,7 @@ def _list_boards(game, boards, end, max_states):
 
 
 def _has_shown_himself(state, *, moves):
-    """Where Mr X is known after so many moves, of which the listings end at the first."""
+    """Whether Mr X is known after `moves` moves, of which the listings end at the first."""
     return (state.board.moves == moves) & (state.showing == NOT_SHOWING)
 
 

@@ -252,7 +252,7 @@ def think(
     Args:
       agent: of the side.
       player: Mr X is 0, and the detectives are 1 to D. Where it is not this player's turn, the
-        memory stays as it is and the action means nothing.
+        memory stays as it is and the action is unspecified.
       keys: of all moves of a game; its key with the number of the move is consumed.
       memory: of the games so far.
       states: of the games.

@@ -109,7 +109,7 @@ def search(
     Args:
       tables: of the game.
       root: positions in which Mr X moves, or in which a detective does, not the same one in all.
-        Other positions are searched in vain. Mr X's station is not looked at when detectives
+        Searches of other positions are wasted. Mr X's station is ignored when detectives
         search.
       possible: where Mr X may be for all that the detectives know.
       keys: consumed, one for each search.

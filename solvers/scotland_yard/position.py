@@ -39,7 +39,7 @@ def from_state(state: ScotlandYardState, possible: Bool[Array, "*b N"] | None = 
 
     Args:
       state: leaves `[*b, ...]`.
-      possible: stations at which Mr X may be; None: nobody asks.
+      possible: stations at which Mr X may be; None: they are not tracked.
     """
     board = state.board
     shift = TICKET_BITS * jnp.arange(BLACK + 1, dtype=jnp.uint32)
@@ -97,7 +97,7 @@ def own_tickets(position: Position) -> UInt[Array, "..."]:
 
 def legal(tables: YardTables, position: Position) -> Bool[Array, "A ..."]:
     """Legal actions of the player whose turn it is, as in the game; none if Mr X has lost because
-    he cannot move. The game may be over otherwise: that is not looked at."""
+    he cannot move. The game may be over otherwise: that is not checked."""
     line = tables.lines[:, own_station(position)]
     moves = movable(line, position.detectives, own_tickets(position))
     his = position.turn == 0

@@ -32,7 +32,7 @@ class SearchMatchAgent(MatchAgent):
     threshold: float = flax.struct.field(pytree_node=False, default=0.0)  # of `search_agent.act`
 
     def begin(self, keys: Key[Array, " B"], states: MatchStates, *, side: int) -> SearchAgentState:
-        """The minds of agents at the roots of games; the detectives' first search is there."""
+        """The states of agents at the roots of games; the detectives' first search is there."""
         roots = jax.vmap(self.beliefs.root_of)(states.state.board.detectives)
         start = functools.partial(
             search_agent.init, self.beliefs, jnp.int32(side), settings=self.settings
@@ -85,7 +85,7 @@ def room_for_paths(beliefs: ScotlandYardBeliefs) -> int:
 
 
 def _observe(beliefs, memory, mr_x, action, acted):
-    """The agent's mind after an action, and after Mr X has shown himself where he does."""
+    """The agent's state after an action, and after Mr X has shown himself where he does."""
 
     def step_on(step, carry):
         memory, pair = carry

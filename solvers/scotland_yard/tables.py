@@ -38,7 +38,7 @@ class YardTables:
     links: Array  # [N, N] uint32 lines from one station to another, in the same way
     only_taxi: Array  # [N] bool whether all lines of a station are taxis
     spread: Array  # [4 C 256, W] uint32 where each set of a chunk of stations leads, by ticket
-    reveals: Array  # [rounds + 1] bool whether Mr X shows himself after so many moves
+    reveals: Array  # [rounds + 1] bool whether Mr X shows himself after each number of moves
     game: ScotlandYard = flax.struct.field(pytree_node=False)
     num_open: int = flax.struct.field(pytree_node=False)
 

@@ -88,7 +88,7 @@ def revalued(
 
 
 def _distance(belief, before):
-    """The L1 distance of beliefs; infinite where one of the two is that nobody comes, with which
-    kept values do not scale."""
+    """The L1 distance of beliefs; infinite where exactly one of them is 0, since kept values do
+    not scale with it."""
     nobody = jnp.all(belief == 0, axis=1) != jnp.all(before == 0, axis=1)
     return jnp.where(nobody, jnp.inf, jnp.sum(jnp.abs(belief - before), axis=1))

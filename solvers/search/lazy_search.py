@@ -194,7 +194,7 @@ def iterate(
 
 
 def _way(layout):
-    """How sweeps and walks are made."""
+    """The module that makes sweeps and walks."""
     return lazy_steps if layout.sweep == "levels" else lazy_at_once
 
 

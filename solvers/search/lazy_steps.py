@@ -44,8 +44,8 @@ def reaches_and_values(
 
 
 def sibling_sums(trees: LazyTrees, layout: LazyLayout, table: Float[Array, " P"]) -> Array:
-    """The sums `[P]` of a table over the siblings of each place, itself included; anything at
-    places without a parent.
+    """The sums `[P]` of a table over the siblings of each place, itself included; unspecified
+    at places without a parent.
 
     Args:
       trees: the trees.

@@ -234,8 +234,8 @@ def add_children(
 
 
 def _children(game, params, trees, parent, action, *, evaluate):
-    """New places at the ends of actions `[B, m]` of one place of each tree; how they begin in the
-    search is not said yet."""
+    """New places at the ends of actions `[B, m]` of one place of each tree; the caller sets the
+    fields that depend on the search."""
     dtype = trees.since.dtype
     states = jax.vmap(jax.vmap(game.child, (None, 0)))(at(trees.state, parent), action)
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)

@@ -27,7 +27,7 @@ def puct_scores(
       settings: of the searches.
     """
     if settled is not None:
-        under_way, heft = visits - settled, 1 + settled
-        value = (heft * value - settings.virtual_loss * under_way) / (heft + under_way)
+        under_way, weight = visits - settled, 1 + settled
+        value = (weight * value - settings.virtual_loss * under_way) / (weight + under_way)
     bonus = prior * root / (1 + visits)
     return value + settings.exploration * bonus

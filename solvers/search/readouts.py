@@ -28,7 +28,7 @@ def target_state(search: Search) -> PublicState:
 
 @_compiled
 def average_policy(search: Search) -> Policy:
-    """What the search says that the actor at its target should play.
+    """The average policy of the actor at the search's target.
 
     Args:
       search: with at least one iteration.
@@ -75,7 +75,7 @@ def without_rare(policy: Float[Array, "A ..."], threshold: float) -> Float[Array
 
 @_compiled
 def average_values(search: Search) -> Values:
-    """What the search says that the root of its tree is worth.
+    """The average counterfactual values at the root of the search's tree.
 
     Args:
       search: with at least one iteration.

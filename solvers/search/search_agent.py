@@ -240,7 +240,7 @@ def _draw(key, policy, player, row, threshold):
 
 
 def _without_log(settings):
-    """An agent keeps its searches, and needs no queries of them."""
+    """The settings without a log of queries, which an agent does not read."""
     return dataclasses.replace(settings, logged_queries=0)
 
 

@@ -1,6 +1,6 @@
 """Policies by information state, and the tables that sweeps compute with.
 
-People and other modules hold a policy as one row for each information state. Sweeps want it as one
+Users and other modules hold a policy as one row for each information state. Sweeps want it as one
 table for each group of decisions, in the layout of the treeplex. `pack` and `unpack` translate.
 Called from Python, each is one compiled program; inside another program it is a part of it.
 """

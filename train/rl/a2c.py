@@ -142,7 +142,7 @@ def run(
       settings: how to learn.
       num_rounds: how many rounds to add.
       fixed: policies that are played, instead of the learner's, at information states where the row
-        is not 0; what is learned there is of no use.
+        is not 0; what is learned there is not used.
 
     Returns:
       The learner after these rounds.

@@ -175,7 +175,7 @@ def run(
       settings: how to learn.
       num_rounds: how many rounds to add.
       fixed: policies that are played, instead of the learner's, at information states where the row
-        is not 0; what is learned there is of no use.
+        is not 0; what is learned there is not used.
 
     Returns:
       The learner after these rounds.
@@ -184,8 +184,8 @@ def run(
 
     def play_and_learn(learner, key):
         play_key, learn_key = jax.random.split(key)
-        lines = _play_batch(environment, graph, learner, play_key, settings, fixed)
-        replay = add_transitions(learner.replay, lines)
+        trajectories = _play_batch(environment, graph, learner, play_key, settings, fixed)
+        replay = add_transitions(learner.replay, trajectories)
         size = jnp.minimum(replay.count, settings.capacity)
         shape = (len(size), settings.learned)
         noise = episodes.uniform_numbers(learn_key, shape)
@@ -206,34 +206,36 @@ def run(
     return episodes.repeat_episodes(play_and_learn, learner, key, num_rounds)
 
 
-def add_transitions(replay: DqnReplay, lines: episodes.Trajectory) -> DqnReplay:
+def add_transitions(replay: DqnReplay, trajectories: episodes.Trajectory) -> DqnReplay:
     """Adds all decisions of a batch of episodes to the buffers, in place of the oldest.
 
     Args:
       replay: the buffers.
-      lines: the episodes, with a leading axis.
+      trajectories: the episodes, with a leading axis.
 
     Returns:
       The buffers with the new transitions.
     """
     num_players, rows = replay.action.shape
-    following = jax.vmap(functools.partial(next_own_decision, num_players=num_players))(lines)
-    last = following == lines.actor.shape[1]
+    following = jax.vmap(functools.partial(next_own_decision, num_players=num_players))(
+        trajectories
+    )
+    last = following == trajectories.actor.shape[1]
     later = jax.tree.map(
-        lambda leaf: jax.vmap(lambda line, step: line[step])(leaf, jnp.where(last, 0, following)),
-        lines.recorded,
+        lambda leaf: jax.vmap(lambda row, step: row[step])(leaf, jnp.where(last, 0, following)),
+        trajectories.recorded,
     )
     new = DqnReplay(
         count=None,
-        seen=lines.recorded,
-        action=lines.action,
+        seen=trajectories.recorded,
+        action=trajectories.action,
         following=later,
         last=last,
-        payoff=jnp.where(last, jax.vmap(payoff_of_actor)(lines), 0),
+        payoff=jnp.where(last, jax.vmap(payoff_of_actor)(trajectories), 0),
     )
 
     def add_own(player, old):
-        mine = (lines.actor == player).ravel()
+        mine = (trajectories.actor == player).ravel()
         number = old.count + jnp.cumsum(mine, dtype=jnp.int32) - 1
         # of more than there is room for, the last ones stay
         kept = mine & (number >= old.count + jnp.sum(mine, dtype=jnp.int32) - (rows - 1))

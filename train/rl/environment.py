@@ -165,11 +165,11 @@ def play(
     return episodes.play(environment.game, key, choose, None)
 
 
-def next_own_decision(line: Trajectory, *, num_players: int) -> Int[Array, " T"]:
+def next_own_decision(trajectory: Trajectory, *, num_players: int) -> Int[Array, " T"]:
     """Returns, for each of T decisions, the number of its actor's next decision; T if it was the
     last.
     """
-    end = jnp.int32(len(line.actor))
+    end = jnp.int32(len(trajectory.actor))
     players = jnp.arange(num_players, dtype=jnp.int32)
 
     def back(following, decision):
@@ -177,15 +177,15 @@ def next_own_decision(line: Trajectory, *, num_players: int) -> Int[Array, " T"]
         next_number = jnp.max(jnp.where(players == actor, following, 0))
         return jnp.where(players == actor, number, following), next_number
 
-    numbers = jnp.arange(len(line.actor), dtype=jnp.int32)
+    numbers = jnp.arange(len(trajectory.actor), dtype=jnp.int32)
     last = jnp.full(num_players, end)
-    return jax.lax.scan(back, last, (line.actor, numbers), reverse=True)[1]
+    return jax.lax.scan(back, last, (trajectory.actor, numbers), reverse=True)[1]
 
 
-def payoff_of_actor(line: Trajectory) -> Float[Array, " T"]:
+def payoff_of_actor(trajectory: Trajectory) -> Float[Array, " T"]:
     """Returns the payoff of each decision's actor at the end of the game; 0 for padding."""
-    got = line.payoffs[jnp.maximum(line.actor, 0)]
-    return jnp.where(line.actor == TERMINAL, 0, got)
+    got = trajectory.payoffs[jnp.maximum(trajectory.actor, 0)]
+    return jnp.where(trajectory.actor == TERMINAL, 0, got)
 
 
 def listed_states(environment: Environment) -> Int[np.ndarray, " N"]:

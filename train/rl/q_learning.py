@@ -109,7 +109,7 @@ def run(
       settings: how to learn.
       num_episodes: how many episodes to add.
       fixed: policies that are played, instead of the learner's, at information states where the row
-        is not 0; what is learned there is of no use.
+        is not 0; what is learned there is not used.
 
     Returns:
       The learner after these episodes.
@@ -120,38 +120,42 @@ def run(
             share = jnp.float32(settings.exploration)
             return share * node.uniform + (1 - share) * policy_at(environment, learner, node)
 
-        line = play(environment, key, policy, fixed=fixed)
-        return update_from_trajectory(environment, learner, line, settings=settings)
+        trajectory = play(environment, key, policy, fixed=fixed)
+        return update_from_trajectory(environment, learner, trajectory, settings=settings)
 
     return episodes.repeat_episodes(episode, learner, key, num_episodes)
 
 
 def update_from_trajectory(
-    environment: Environment, learner: QLearner, line: episodes.Trajectory, *, settings: QLearning
+    environment: Environment,
+    learner: QLearner,
+    trajectory: episodes.Trajectory,
+    *,
+    settings: QLearning,
 ) -> QLearner:
     """Updates the values along an episode.
 
     Args:
       environment: the game.
       learner: the learner so far.
-      line: the episode, with the observations recorded.
+      trajectory: the episode, with the observations recorded.
       settings: how to learn.
 
     Returns:
       The learner after the episode.
     """
-    game, values = environment.game, learner.values[line.state]
-    _, legal = environment.encoded(line.recorded)
+    game, values = environment.game, learner.values[trajectory.state]
+    _, legal = environment.encoded(trajectory.recorded)
     best = jnp.max(jnp.where(legal, values, -jnp.inf), axis=1)  # [T]
-    following = next_own_decision(line, num_players=game.num_players)
+    following = next_own_decision(trajectory, num_players=game.num_players)
     target = jnp.append(best, 0)[following]
-    target = jnp.where(following == len(best), payoff_of_actor(line), target)
-    taken = jax.nn.one_hot(line.action, game.num_actions, dtype=bool)
-    taken = taken & (line.actor != TERMINAL)[:, None]
+    target = jnp.where(following == len(best), payoff_of_actor(trajectory), target)
+    taken = jax.nn.one_hot(trajectory.action, game.num_actions, dtype=bool)
+    taken = taken & (trajectory.actor != TERMINAL)[:, None]
     change = settings.step_size * (target[:, None] - values)
     after = values + jnp.where(taken, change, 0)
     return QLearner(
-        step=learner.step + 1, values=episodes.put_rows(learner.values, line.state, after)
+        step=learner.step + 1, values=episodes.put_rows(learner.values, trajectory.state, after)
     )
 
 
