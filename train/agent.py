@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxgames.beliefs.build import belief_table
 from jaxgames.beliefs.listing import Listing, list_public_states
 from jaxgames.beliefs.table import BeliefTable
+from jaxgames.checks import at_least
 from jaxgames.core import Game
 from jaxgames.files import write_file
 from jaxgames.game_tree import GameTree, enumerate_game
@@ -177,8 +178,7 @@ class TrainedAgent:
         """
         from train import agent_matches
 
-        if deals < 1:
-            raise ValueError(f"deals={deals} must be at least 1")
+        at_least(1, deals=deals)
         if opponent is not None and str(opponent.game) != str(self.game):
             raise ValueError(f"opponent plays {opponent.game}; must be {self.game}")
         return agent_matches.play_match(self, opponent, deals=deals, seed=seed)
@@ -196,9 +196,9 @@ class TrainedAgent:
         Raises:
           ValueError: there are no seeds.
         """
-        if seeds < 1:
-            raise ValueError(f"seeds={seeds} must be at least 1")
-        listing, chains = _listing(self.table), agents(own_decisions_only=self.own_decisions_only)
+        at_least(1, seeds=seeds)
+        listing = list_public_states(self.table)
+        chains = agents(own_decisions_only=self.own_decisions_only)
         path = max(1, longest_path(listing, chains))
         by_seed = searched_exploitability(
             self.table,
@@ -269,8 +269,7 @@ def student_of_games(
       ValueError: unknown game, one that cannot be tabulated, or a setting out of range.
       FloatingPointError: a loss is not finite.
     """
-    if steps < 1:
-        raise ValueError(f"steps={steps} must be at least 1")
+    at_least(1, steps=steps)
     name = str(game)
     table = game_table(name)
     listing = _listing(table)

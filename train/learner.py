@@ -32,6 +32,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.registry import unknown
 from solvers.device_batches import DATA
@@ -76,9 +77,7 @@ class LearnerSettings:
                 raise ValueError(f"{name}={value} must be positive and finite")
         if not 0 < self.decay_rate <= 1:
             raise ValueError(f"decay_rate={self.decay_rate} must be over 0 and at most 1")
-        for name in ("decay_steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        at_least(1, decay_steps=self.decay_steps, batch_size=self.batch_size)
         if self.capacity < self.batch_size:
             raise ValueError(
                 f"capacity={self.capacity} must be at least batch_size={self.batch_size}"

@@ -25,6 +25,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from solvers.device_batches import DATA
 from train import data_sharding
@@ -86,8 +87,7 @@ def new_replay(
     Raises:
       ValueError: `capacity` is below 1.
     """
-    if capacity < 1:
-        raise ValueError(f"capacity={capacity} must be at least 1")
+    at_least(1, capacity=capacity)
     shapes = [*dict.fromkeys(leaf.shape for leaf in jax.tree.leaves(example_like.policy))]
     sizes = policy_capacities(capacity, policy_shares)
     if len(shapes) == 1:

@@ -32,6 +32,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
@@ -51,11 +52,8 @@ class A2c:
     entropy: float = 0.01  # weight of the entropy bonus
 
     def __post_init__(self):
-        for name in ("critic_updates", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if not self.entropy >= 0:
-            raise ValueError(f"entropy={self.entropy} must be at least 0")
+        at_least(1, critic_updates=self.critic_updates, batch=self.batch)
+        at_least(0, entropy=self.entropy)
 
 
 @record

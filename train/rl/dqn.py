@@ -33,6 +33,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import append_axes
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
@@ -62,8 +63,7 @@ class Dqn:
 
     def __post_init__(self):
         for name in ("capacity", "batch", "learned", "target_every", "exploration_rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+            at_least(1, **{name: getattr(self, name)})
         if not 0 <= self.last_exploration <= 1:
             raise ValueError(f"last_exploration={self.last_exploration} must be from 0 to 1")
 
