@@ -272,7 +272,7 @@ def student_of_games(
     at_least(1, steps=steps)
     name = str(game)
     table = game_table(name)
-    listing = _listing(table)
+    listing = _listing(name)
     recorded = dataclasses.asdict(config) | {
         "game": name,
         "seed": seed,
@@ -406,13 +406,9 @@ def game_table(game: str) -> BeliefTable:
     return belief_table(make(game))
 
 
-@functools.cache
-def _num_inner(game: str) -> int:
-    return _listing(game_table(game)).num_inner
-
-
-def _listing(table: BeliefTable) -> Listing:
-    return list_public_states(table)
+@functools.lru_cache(maxsize=16)
+def _listing(game: str) -> Listing:
+    return list_public_states(game_table(game))
 
 
 def _network_and_search(
@@ -426,7 +422,7 @@ def _network_and_search(
         simulations=max(config["simulations"]),
         exploration=config.get("exploration", 1.0),
         max_path=config["max_path"],
-        max_nodes=max(_num_inner(config["game"]), 1 + config["max_path"]),
+        max_nodes=max(_listing(config["game"]).num_inner, 1 + config["max_path"]),
     )
     return graph, params, settings
 
