@@ -152,7 +152,9 @@ def policy_at(
     environment: Environment, learner: DqnLearner, node: Any, *, settings: Dqn
 ) -> Float[Array, " A"]:
     """Returns the greedy policy of the actor at a node of the environment's game."""
-    return _policy_at(environment, _graph(environment, settings), learner.params, node)
+    features, legal = environment.encoded(environment.observe(node))
+    values = apply_player_networks(_graph(environment, settings), learner.params, features)
+    return _greedy(values[jnp.maximum(node.actor, 0)], legal)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -184,7 +186,7 @@ def run(
 
     def play_and_learn(learner, key):
         play_key, learn_key = jax.random.split(key)
-        lines = _play_batch(environment, graph, learner, play_key, settings, fixed)
+        lines = _play_batch(environment, learner, play_key, settings, fixed)
         replay = add_transitions(learner.replay, lines)
         size = jnp.minimum(replay.count, settings.capacity)
         shape = (len(size), settings.learned)
@@ -257,20 +259,14 @@ def _greedy(values, legal):
     return jnp.where(legal, jax.nn.one_hot(best, values.shape[-1]), 0)
 
 
-def _policy_at(environment, graph, params, node):
-    features, legal = environment.encoded(environment.observe(node))
-    values = apply_player_networks(graph, params, features)
-    return _greedy(values[jnp.maximum(node.actor, 0)], legal)
-
-
-def _play_batch(environment, graph, learner, key, settings, fixed):
+def _play_batch(environment, learner, key, settings, fixed):
     """Plays the episodes of a round, with exploration."""
     done = jnp.minimum(learner.step / settings.exploration_rounds, 1)
     share = learner.first_exploration
     share = share + done * (jnp.minimum(settings.last_exploration, share) - share)
 
     def policy(node):
-        greedy = _policy_at(environment, graph, learner.params, node)
+        greedy = policy_at(environment, learner, node, settings=settings)
         return share * node.uniform + (1 - share) * greedy
 
     keys = jax.random.split(key, settings.batch)
