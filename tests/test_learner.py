@@ -20,9 +20,10 @@ from nets import cvpn
 from train import learner as learning
 from train import replay as buffers
 from train.examples import Example, make_example
-from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.learner import LearnerSettings
 from train.losses import loss
 
+from train.paper_settings import PAPER_LEARNER
 FIELDS = [field.name for field in dataclasses.fields(Example)]
 SETTINGS = LearnerSettings(
     learning_rate=3e-3,
@@ -348,7 +349,7 @@ def test_gradients_move_against_themselves_at_the_decayed_rate():
     ],
 )
 def test_published_learning_rates(name, step, rate):
-    schedule = learning.learning_rate(PAPER_SETTINGS[name])
+    schedule = learning.learning_rate(PAPER_LEARNER[name])
     np.testing.assert_allclose(schedule(jnp.int32(step)), rate, rtol=1e-5)
 
 

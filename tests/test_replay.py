@@ -15,9 +15,10 @@ from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
 from train import replay as buffers
 from train.examples import blank_example, make_example
-from train.learner import PAPER_SETTINGS, LearnerSettings, new_buffer
+from train.learner import LearnerSettings, new_buffer
 from train.losses import loss
 
+from train.paper_settings import PAPER_LEARNER
 ROUNDING = 2**-8  # of bfloat16, relative
 CAPACITY = 7
 
@@ -59,7 +60,7 @@ def nbytes(arrays):
 
 def test_bytes_of_policies_in_london():
     """10.7 KB of Mr X and 28 bytes of a detective; nothing else has actions and rows."""
-    rules, settings = make("scotland_yard(map=london)"), PAPER_SETTINGS["scotland_yard"]
+    rules, settings = make("scotland_yard(map=london)"), PAPER_LEARNER["scotland_yard"]
     starts = rules.detective_starts[: rules.detectives]
     london = scotland_yard_beliefs(rules, detective_starts=starts)
     replay = jax.eval_shape(lambda: new_buffer(blank_example(london), settings))

@@ -94,37 +94,6 @@ class LearnerSettings:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
 
 
-def _paper(optimizer, learning_rate, decay, batch_size, replay, weights, **options):
-    decay_steps, decay_rate = decay
-    capacity, max_uses = replay
-    value_weight, policy_weight = weights
-    return LearnerSettings(
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        decay_rate=decay_rate,
-        decay_steps=decay_steps,
-        batch_size=batch_size,
-        capacity=capacity,
-        max_uses=max_uses,
-        value_weight=value_weight,
-        policy_weight=policy_weight,
-        **options,
-    )
-
-
-# Table S2 of the paper. Of Scotland Yard's examples about a fifth are Mr X's, whose policies are
-# large.
-PAPER_SETTINGS = {
-    "chess": _paper("sgd", 0.1, (40_000, 0.8), 2048, (50_000_000, 1), (0.25, 1.0)),
-    "go": _paper("sgd", 0.02, (200_000, 0.1), 2048, (50_000_000, 0.2), (0.5, 1.0)),
-    "scotland_yard": _paper(
-        *("sgd", 0.1, (2_000_000, 0.5), 1024, (1_000_000, 5), (1.0, 0.05)),
-        policy_shares=(0.25, 1.0),
-    ),
-    "holdem": _paper("adam", 1e-4, (2_000_000, 0.5), 1024, (1_000_000, 10), (1.0, 0.01)),
-}
-
-
 @record
 class Learner:
     """A network in training."""
