@@ -11,8 +11,8 @@ A learner holds the parameters and the state of the optimizer:
     >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=8))
     >>> learner = new_learner(params, LearnerSettings(batch_size=8, capacity=64))
 
-`update` makes one gradient step on a batch, such as `train.replay.sample` draws; `learn` makes
-many.
+`update` makes one gradient step on a batch; `learn` makes many, on batches that it draws from a
+replay buffer.
 """
 
 from __future__ import annotations
@@ -103,14 +103,6 @@ class Learner:
     step: Array  # [] int32 updates made
 
 
-@record
-class Report:
-    """The losses and the gradient's norm of one update, by the names in `CHECKED`."""
-
-    losses: dict  # name -> []
-    finite: dict  # name -> [] bool; if any is False, the update was refused
-
-
 def new_learner(params: PyTree, settings: LearnerSettings) -> Learner:
     """A learner before its first update.
 
@@ -145,7 +137,7 @@ def update(
     *,
     loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
     mesh: Mesh | None = None,
-) -> tuple[Learner, Report]:
+) -> tuple[Learner, dict[str, Array]]:
     """Makes one gradient update.
 
     Args:
@@ -159,8 +151,8 @@ def update(
         or to 0; None: one device has all of it, and any weights are allowed.
 
     Returns:
-      The learner and a report. The learner is unchanged if a loss or the gradient is not finite, or
-      if all weights of the examples are 0.
+      The learner, and the losses and the gradient's norm by the names in `CHECKED`. The learner is
+      unchanged if one of them is not finite, or if all weights of the examples are 0.
     """
     weights = settings.value_weight, settings.policy_weight
 
@@ -187,7 +179,6 @@ def update(
         )
         (total, parts), gradient = gradient_of_all(learner.params, batch)
     values = dict(parts, total=total, gradient=optax.tree.norm(gradient))
-    finite = {name: jnp.isfinite(value) for name, value in values.items()}
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
         rule = optimizer(settings)
         change, state = rule.update(gradient, learner.optimizer_state, learner.params)
@@ -197,9 +188,13 @@ def update(
         step=learner.step + 1,
     )
     weighted = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
-    accepted = weighted & jnp.all(jnp.stack(list(finite.values())))
+    accepted = weighted & _all_finite(values)
     learner = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), after, learner)
-    return learner, Report(losses=values, finite=finite)
+    return learner, values
+
+
+def _all_finite(values):
+    return jnp.all(jnp.stack([jnp.isfinite(value) for value in values.values()]), axis=0)
 
 
 def learn(
@@ -249,10 +244,10 @@ def learn(
     def step(learner, batch):
         return update(graph, learner, batch, settings, loss=loss, mesh=mesh)
 
-    learner, report = jax.lax.scan(step, learner, batches)
-    refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
+    learner, values = jax.lax.scan(step, learner, batches)
+    refused = ~_all_finite(values)
     shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
-    return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
+    return learner, buffer, jax.tree.map(lambda x: x[shown], values)
 
 
 def _adding_up_to_one(weights):
@@ -265,7 +260,7 @@ def require_finite_losses(losses: Mapping[str, Array], step: Int[Array, ""] | in
     """Raises an error if an update was refused; to be called outside of `jit`.
 
     Args:
-      losses: those of a `Report`, or the metrics of a training step.
+      losses: those of an update, or the metrics of a training step.
       step: the number of the training step, for the message.
 
     Returns:
