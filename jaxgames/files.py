@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pathlib
 import zipfile
 import zlib
+
+import numpy as np
+from jaxtyping import ArrayLike, Shaped
 
 # what `numpy.load` raises for an .npz file that is damaged or none
 DAMAGED_ARRAYS = ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error
@@ -32,6 +36,29 @@ def write_file(path: pathlib.Path, content: str | bytes | memoryview) -> None:
         if isinstance(error, OSError):  # the error of a full disk does not name the file
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def write_arrays(
+    path: pathlib.Path,
+    /,
+    *arrays: Shaped[ArrayLike, "..."],
+    compressed: bool = True,
+    **named: Shaped[ArrayLike, "..."],
+) -> None:
+    """Writes an .npz file of arrays, as `write_file` does.
+
+    Args:
+      path: of the file.
+      arrays: have the names `arr_0`, `arr_1`, ...
+      compressed: whether the file is.
+      named: further arrays.
+
+    Raises:
+      OSError: the file cannot be written; the error names it.
+    """
+    content = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(content, *arrays, **named)
+    write_file(path, content.getbuffer())
 
 
 def cache_folder(name: str) -> pathlib.Path:

@@ -30,6 +30,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.checks import at_least
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs
 from jaxgames.scotland_yard.maps import BLACK, KINDS, NOWHERE, distances
 from jaxgames.scotland_yard.rules import ScotlandYard
@@ -69,8 +70,7 @@ class StationNetwork(nnx.Module):
           ValueError: unknown dtype, a width below 1, or a depth below 2.
         """
         check_layers(width, depth, dtype)
-        if depth < 2:
-            raise ValueError(f"depth={depth} must be at least 2")
+        at_least(2, depth=depth)
         self.rules, self.dtype, count = rules, dtype, rules.detectives
         self.width = width
         # A detective's distances weigh by its place in the order of moves, and whether it has moved

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxgames.arrays import prepend_axes
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.debug import checked
 from jaxgames.registry import call
@@ -66,8 +67,7 @@ class Solver:
             raise ValueError(
                 f"averaging={self.averaging_power} (gamma of dcfr) must be finite and at least 0"
             )
-        if self.averaging_delay < 0:
-            raise ValueError(f"delay={self.averaging_delay} must be at least 0")
+        at_least(0, delay=self.averaging_delay)
 
 
 def cfr(*, averaging: float = 0.0, delay: int = 0, alternating: bool = True) -> Solver:

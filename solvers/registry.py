@@ -1,8 +1,8 @@
 """All tabular solvers by name, and one way to run each of them on a game.
 
 `SOLVERS` lists all of them; `cfr.SOLVERS` is its CFR family, which `cfr.make_solver` builds for
-subgames. `solvers.solve` and the command line read `SOLVERS`. Every entry is a function whose
-parameters can be written in a name, such as "dcfr(alpha=1.5,gamma=3)".
+subgames. `solvers.solve` and the command line read `SOLVERS`. Every entry is a function or a class
+whose parameters can be written in a name, such as "dcfr(alpha=1.5,gamma=3)".
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from solvers.sequence_form import Policy, RootReach, SequenceForm
 
 @dataclasses.dataclass(frozen=True)
 class FictitiousPlay:
-    """Full-width fictitious play; it has no parameters."""
+    """Fictitious play (Heinrich, Lanctot, Silver 2015): an iteration is a best response of all."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LinearProgram:
-    """The sequence-form linear program; it has no parameters."""
+    """Sequence-form linear program (Koller et al. 1996): exact, two players, no iterations."""
 
 
 TabularSolver = (
@@ -47,16 +47,6 @@ TabularSolver = (
     | ExternalSampling
     | PublicChanceSampling
 )
-
-
-def new_fictitious_play() -> FictitiousPlay:
-    """Fictitious play (Heinrich, Lanctot, Silver 2015): an iteration is a best response of all."""
-    return FictitiousPlay()
-
-
-def new_linear_program() -> LinearProgram:
-    """Sequence-form linear program (Koller et al. 1996): exact, two players, no iterations."""
-    return LinearProgram()
 
 
 def new_outcome_sampling(
@@ -121,8 +111,8 @@ def _minimizer(plus: bool) -> RegretMatching | RegretMatchingPlus:
 
 
 SOLVERS: dict[str, Callable[..., TabularSolver]] = cfr.SOLVERS | {
-    "fictitious_play": new_fictitious_play,
-    "linear_program": new_linear_program,
+    "fictitious_play": FictitiousPlay,
+    "linear_program": LinearProgram,
     "outcome_sampling": new_outcome_sampling,
     "external_sampling": new_external_sampling,
     "public_chance_sampling": new_public_chance_sampling,

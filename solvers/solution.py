@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from jaxgames.checks import at_least
 from jaxgames.core import Game
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game
 from jaxgames.policy_text import policy_rows
@@ -137,8 +138,8 @@ def solve(
             )
     elif num_iterations is None:
         num_iterations = DEFAULT_ITERATIONS
-    elif num_iterations < 1:
-        raise ValueError(f"num_iterations={num_iterations} must be at least 1")
+    else:
+        at_least(1, num_iterations=num_iterations)
     compiled = compile_game(game, dtype=dtype, max_histories=max_histories)
     prepared = prepare_solver(settings, compiled, seed=seed)
     state = prepared.run(prepared.initial_state, jnp.int32(num_iterations or 0))

@@ -34,8 +34,7 @@ from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets.cvpn import CvpnEvaluator
 from solvers.search.search_state import GrowingTreeCfr
 from train import alphazero_training, student_of_games_training
-from train.learner import PAPER_SETTINGS
-from train.paper_settings import PAPER_QUERIES, PAPER_SELF_PLAY
+from train.paper_settings import PAPER_LEARNER, PAPER_QUERIES, PAPER_SELF_PLAY
 
 NAMES = ("alphazero_board_games", "sog_board_games")
 MEASURED_AT = (0, 30, 100, 200, 300)
@@ -169,11 +168,11 @@ def test_student_of_games_trains_by_table_s2(game):
     assert settings.search.evaluate.temperature == 1.5
     weights = "value_weight", "policy_weight"
     for name in weights:
-        assert getattr(settings.learner, name) == getattr(PAPER_SETTINGS[column], name)
+        assert getattr(settings.learner, name) == getattr(PAPER_LEARNER[column], name)
     said = " ".join(sog_board_games.deviations(config))
     for field in dataclasses.fields(settings.learner):
         own = getattr(settings.learner, field.name)
-        assert (own != getattr(PAPER_SETTINGS[column], field.name)) == (
+        assert (own != getattr(PAPER_LEARNER[column], field.name)) == (
             f"{field.name.replace('_', ' ')} " in said
         )
     assert ("Table S2 in another game" in said) == (game not in ("chess", "go_19x19"))

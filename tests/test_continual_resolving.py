@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from belief_cases import listed_policy
 
 from jaxgames.arrays import at
 from jaxgames.beliefs import belief_table
@@ -16,7 +17,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.evaluation.belief_exploitability import exploitability as exploitability_of
-from solvers.evaluation.belief_exploitability import listed_policy, reach_and_values
+from solvers.evaluation.belief_exploitability import reach_and_values
 from solvers.search import (
     agent_exploitability,
     continual_resolving,

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from belief_cases import listed_policy
 from uneven_game import uneven_game
 
 from jaxgames.beliefs import belief_table
@@ -90,7 +91,7 @@ def values_at_equilibrium(name, *, num_iterations):
     tree, (table, states) = enumerate_game(game_named(name)), listed(name)
     public = build_sequence_form(tree)
     solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=2000)
-    policy = belief_exploitability.listed_policy(table, states, cfr.average_policy(public, solved))
+    policy = listed_policy(table, states, cfr.average_policy(public, solved))
     reach, values = belief_exploitability.reach_and_values(table, states, policy)
     inner = np.asarray(states.actor) >= 0
     settings = Whole(max_nodes=states.num_inner, num_iterations=num_iterations)

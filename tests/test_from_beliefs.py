@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 import row_program
+from belief_cases import listed_policy
 from solver_reference import random_policies
 
 from jaxgames.beliefs import belief_table, list_public_states
@@ -89,7 +90,7 @@ def test_without_merged_rows_it_is_the_sequence_form_of_the_histories(name):
     np.testing.assert_allclose(*values, atol=1e-12)
     listing = list_public_states(beliefs)
     policy = random_policies(tree, 0)
-    mine = belief_exploitability.listed_policy(beliefs, listing, policy)
+    mine = listed_policy(beliefs, listing, policy)
     rows = tuple(np.asarray(own).swapaxes(1, 2).reshape(-1, own.shape[1]) for own in mine)
     np.testing.assert_allclose(
         evaluation.expected_value(form, rows), evaluation.expected_value(whole, policy), atol=1e-12

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from flax import nnx
+from replay_cases import sample
 
 from jaxgames.arrays import masked_log_softmax, masked_softmax
 from jaxgames.beliefs import belief_table
@@ -20,8 +21,9 @@ from nets import cvpn
 from train import learner as learning
 from train import replay as buffers
 from train.examples import Example, make_example
-from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.learner import LearnerSettings
 from train.losses import loss
+from train.paper_settings import PAPER_LEARNER
 
 FIELDS = [field.name for field in dataclasses.fields(Example)]
 SETTINGS = LearnerSettings(
@@ -132,7 +134,7 @@ def test_overwriting_resets_uses():
 )
 def test_examples_are_used_as_often_as_allowed_and_no_more(max_uses, allowed):
     def step(replay, key):
-        replay, batch, weights = buffers.sample(replay, key, 4, max_uses)
+        replay, batch, weights = sample(replay, key, 4, max_uses)
         return replay, (batch, weights, jnp.max(replay.uses))
 
     keys = jax.random.split(jax.random.key(0), 40)
@@ -153,14 +155,14 @@ def test_draws_are_uniform():
     replay = filled(9, 8)
     replay = replay.replace(uses=replay.uses.at[3].set(2))
     keys = jax.random.split(jax.random.key(2), 20_000)
-    draw = jax.jit(jax.vmap(lambda key: buffers.sample(replay, key, 2, 2)[1].features))
+    draw = jax.jit(jax.vmap(lambda key: sample(replay, key, 2, 2)[1].features))
     counts = collections.Counter(map(tuple, np.asarray(draw(keys)).astype(int).tolist()))
     assert set(counts) == set(itertools.permutations([0, 1, 2, 4, 5, 6, 7], 2))
     assert scipy.stats.chisquare(list(counts.values())).pvalue > 0.01
 
 
 def test_nothing_is_drawn_from_an_empty_buffer():
-    replay, _, weights = buffers.sample(filled(4, 0), jax.random.key(0), 2, 1)
+    replay, _, weights = sample(filled(4, 0), jax.random.key(0), 2, 1)
     assert not weights.any()
     assert not replay.uses.any()
 
@@ -169,8 +171,8 @@ def test_nothing_is_drawn_from_an_empty_buffer():
     ("call", "message"),
     [
         (lambda: filled(0, 0), "capacity=0 must be at least 1"),
-        (lambda: buffers.sample(filled(4, 4), jax.random.key(0), 5, 1), "1 to the capacity 4"),
-        (lambda: buffers.sample(filled(4, 4), jax.random.key(0), 2, 0), "max_uses=0 must be from"),
+        (lambda: sample(filled(4, 4), jax.random.key(0), 5, 1), "1 to the capacity 4"),
+        (lambda: sample(filled(4, 4), jax.random.key(0), 2, 0), "max_uses=0 must be from"),
     ],
 )
 def test_bad_buffers(call, message):
@@ -309,17 +311,16 @@ def test_few_examples_are_learned_by_heart():
 
     def step(carry, key):
         replay, learner = carry
-        replay, batch, _ = buffers.sample(replay, key, SETTINGS.batch_size, 400)
-        learner, report = learning.update(graph, learner, batch, SETTINGS)
-        return (replay, learner), report
+        replay, batch, _ = sample(replay, key, SETTINGS.batch_size, 400)
+        learner, losses = learning.update(graph, learner, batch, SETTINGS)
+        return (replay, learner), losses
 
     start = (replay, learning.new_learner(params, SETTINGS))
     keys = jax.random.split(jax.random.key(0), 401)
-    (_, learner), report = jax.jit(lambda c, k: jax.lax.scan(step, c, k))(start, keys)
+    (_, learner), losses = jax.jit(lambda c, k: jax.lax.scan(step, c, k))(start, keys)
     for name in ("values", "policy", "total"):
-        losses = report.losses[name]
-        assert losses[399] < losses[0] / 100
-        assert losses[400] == 0  # nothing was left to draw
+        assert losses[name][399] < losses[name][0] / 100
+        assert losses[name][400] == 0  # nothing was left to draw
     assert learner.step == 400
 
 
@@ -348,7 +349,7 @@ def test_gradients_move_against_themselves_at_the_decayed_rate():
     ],
 )
 def test_published_learning_rates(name, step, rate):
-    schedule = learning.learning_rate(PAPER_SETTINGS[name])
+    schedule = learning.learning_rate(PAPER_LEARNER[name])
     np.testing.assert_allclose(schedule(jnp.int32(step)), rate, rtol=1e-5)
 
 
@@ -359,16 +360,16 @@ def test_published_learning_rates(name, step, rate):
 def test_what_is_not_finite_is_named_and_not_learned(field, part, player):
     graph, params = network()
     before, batch = learning.new_learner(params, SETTINGS), leduc_examples()
-    after, report = update(graph, before, batch, SETTINGS)
-    learning.require_finite_losses(report.losses, 0)
+    after, losses = update(graph, before, batch, SETTINGS)
+    learning.require_finite_losses(losses, 0)
     assert after.step == 1
     example = int(jnp.argmax(batch.legal[player].any(axis=(1, 2))))  # where the player acts
     row = (int(jnp.argmax(batch.legal[player][example, :, 0])), 0) if field == "policy" else (0,)
     own = getattr(batch, field)[player].at[example, *row].set(jnp.nan)
     bad = batch.replace(**{field: with_own(getattr(batch, field), player, own)})
-    last, report = update(graph, after, bad, SETTINGS)
+    last, losses = update(graph, after, bad, SETTINGS)
     with pytest.raises(FloatingPointError, match=f"step 1: not finite: {part}, total, gradient"):
-        learning.require_finite_losses(report.losses, 1)
+        learning.require_finite_losses(losses, 1)
     chex.assert_trees_all_equal(last, after)
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from replay_cases import sample
 from uneven_game import NUM_ACTIONS, NUM_ROWS, uneven_game
 
 from jaxgames.beliefs import belief_table
@@ -15,8 +16,9 @@ from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
 from train import replay as buffers
 from train.examples import blank_example, make_example
-from train.learner import PAPER_SETTINGS, LearnerSettings, new_buffer
+from train.learner import LearnerSettings, new_buffer
 from train.losses import loss
+from train.paper_settings import PAPER_LEARNER
 
 ROUNDING = 2**-8  # of bfloat16, relative
 CAPACITY = 7
@@ -59,7 +61,7 @@ def nbytes(arrays):
 
 def test_bytes_of_policies_in_london():
     """10.7 KB of Mr X and 28 bytes of a detective; nothing else has actions and rows."""
-    rules, settings = make("scotland_yard(map=london)"), PAPER_SETTINGS["scotland_yard"]
+    rules, settings = make("scotland_yard(map=london)"), PAPER_LEARNER["scotland_yard"]
     starts = rules.detective_starts[: rules.detectives]
     london = scotland_yard_beliefs(rules, detective_starts=starts)
     replay = jax.eval_shape(lambda: new_buffer(blank_example(london), settings))
@@ -100,7 +102,7 @@ def test_draws_have_the_policy_of_who_acts(name):
     batch = examples(name, 1, count=16)
     batch = batch.replace(features=jnp.arange(16.0)[:, None])
     replay = add(buffer_of(batch, 16), batch, all_of(batch))
-    draw = jax.jit(functools.partial(buffers.sample, batch_size=12, max_uses=9))
+    draw = jax.jit(functools.partial(sample, batch_size=12, max_uses=9))
     _, drawn, weights = draw(replay, jax.random.key(0))
     number = np.asarray(drawn.features)[:, 0].astype(int)
     assert weights.all()

@@ -20,8 +20,8 @@ from solvers.search import growing_tree_cfr, leaf_evaluators, readouts
 from solvers.search.readouts import expected_payoff
 from solvers.search.search_state import GrowingTreeCfr
 from solvers.search.search_tree import uniform
-from train.learner import PAPER_SETTINGS, LearnerSettings
-from train.paper_settings import learner_deviations, paper_settings
+from train.learner import LearnerSettings
+from train.paper_settings import PAPER_LEARNER, learner_deviations, paper_settings
 from train.self_play import SelfPlaySettings, go_on, new_episode
 
 SEARCH = GrowingTreeCfr(leaf_evaluators.zero, simulations=2, max_path=1)
@@ -199,12 +199,12 @@ def test_greedy_moves_after_some_and_games_cut_off():
     np.testing.assert_allclose(second, -first, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", PAPER_SETTINGS)
+@pytest.mark.parametrize("name", PAPER_LEARNER)
 def test_one_name_gives_all_settings(name):
     graph, _ = nnx.split(cvpn.new_cvpn(kuhn(), seed=0, width=8, depth=1))
     evaluator = GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=9)
     settings = paper_settings(name, evaluator, episodes=4, solves=2, updates=1)
-    assert settings.learner == PAPER_SETTINGS[name]
+    assert settings.learner == PAPER_LEARNER[name]
     assert settings.search.simulations == 9
     play = settings.self_play
     settings_of_the_table = (
@@ -232,7 +232,7 @@ def test_one_name_gives_all_settings(name):
 
 
 def test_settings_that_are_not_the_papers_are_named():
-    paper = PAPER_SETTINGS["scotland_yard"]
+    paper = PAPER_LEARNER["scotland_yard"]
     momentum = ["momentum 0.9 of sgd (the paper: not given)"]
     assert learner_deviations("scotland_yard", paper) == momentum
     other = dataclasses.replace(

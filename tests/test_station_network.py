@@ -19,8 +19,8 @@ from nets.cvpn import CvpnEvaluator
 from nets.station_network import new_station_network
 from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
-from train.learner import PAPER_SETTINGS, require_finite_losses
-from train.paper_settings import paper_settings
+from train.learner import require_finite_losses
+from train.paper_settings import PAPER_LEARNER, paper_settings
 
 _SHIFT = 7  # of stations in the renumbered district
 
@@ -188,7 +188,7 @@ def test_it_learns_in_self_play():
     game = beliefs("district", (13, 4))
     graph, params = nnx.split(new_station_network(game, seed=0, width=4, dtype="bfloat16"))
     learner = dataclasses.replace(
-        PAPER_SETTINGS["scotland_yard"],
+        PAPER_LEARNER["scotland_yard"],
         optimizer="adam",
         learning_rate=1e-2,
         batch_size=4,

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from belief_cases import listed_policy
 from flax import nnx
 
 from jaxgames.arrays import at
@@ -103,7 +104,7 @@ def test_exact_solving_reproduces_exact_values():
     tree, table, states = compiled("kuhn_poker")
     public = build_sequence_form(tree)
     solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=2000)
-    policy = belief_exploitability.listed_policy(table, states, cfr.average_policy(public, solved))
+    policy = listed_policy(table, states, cfr.average_policy(public, solved))
     reach, _ = belief_exploitability.reach_and_values(table, states, policy)
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=100, pace=0.02, max_path=1)
     root = queries.Query(state=states.state[0], reach=at(reach, 0))

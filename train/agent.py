@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxgames.beliefs.build import belief_table
 from jaxgames.beliefs.listing import Listing, list_public_states
 from jaxgames.beliefs.table import BeliefTable
+from jaxgames.checks import at_least
 from jaxgames.core import Game
 from jaxgames.files import write_file
 from jaxgames.game_tree import GameTree, enumerate_game
@@ -177,8 +178,7 @@ class TrainedAgent:
         """
         from train import agent_matches
 
-        if deals < 1:
-            raise ValueError(f"deals={deals} must be at least 1")
+        at_least(1, deals=deals)
         if opponent is not None and str(opponent.game) != str(self.game):
             raise ValueError(f"opponent plays {opponent.game}; must be {self.game}")
         return agent_matches.play_match(self, opponent, deals=deals, seed=seed)
@@ -196,9 +196,9 @@ class TrainedAgent:
         Raises:
           ValueError: there are no seeds.
         """
-        if seeds < 1:
-            raise ValueError(f"seeds={seeds} must be at least 1")
-        listing, chains = _listing(self.table), agents(own_decisions_only=self.own_decisions_only)
+        at_least(1, seeds=seeds)
+        listing = list_public_states(self.table)
+        chains = agents(own_decisions_only=self.own_decisions_only)
         path = max(1, longest_path(listing, chains))
         by_seed = searched_exploitability(
             self.table,
@@ -269,11 +269,10 @@ def student_of_games(
       ValueError: unknown game, one that cannot be tabulated, or a setting out of range.
       FloatingPointError: a loss is not finite.
     """
-    if steps < 1:
-        raise ValueError(f"steps={steps} must be at least 1")
+    at_least(1, steps=steps)
     name = _name_of(game)
     table = game_table(name)
-    listing = _listing(table)
+    listing = _listing(name)
     recorded = dataclasses.asdict(config) | {
         "game": name,
         "seed": seed,
@@ -422,13 +421,9 @@ def game_table(game: str) -> BeliefTable:
     return belief_table(make(game))
 
 
-@functools.cache
-def _num_inner(game: str) -> int:
-    return _listing(game_table(game)).num_inner
-
-
-def _listing(table: BeliefTable) -> Listing:
-    return list_public_states(table)
+@functools.lru_cache(maxsize=16)
+def _listing(game: str) -> Listing:
+    return list_public_states(game_table(game))
 
 
 def _network_and_search(
@@ -442,7 +437,7 @@ def _network_and_search(
         simulations=max(config["simulations"]),
         exploration=config.get("exploration", 1.0),
         max_path=config["max_path"],
-        max_nodes=max(_num_inner(config["game"]), 1 + config["max_path"]),
+        max_nodes=max(_listing(config["game"]).num_inner, 1 + config["max_path"]),
     )
     return graph, params, settings
 

@@ -29,6 +29,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.debug import checked
 from solvers import device_batches
@@ -61,9 +62,7 @@ class AlphaZeroSettings:
     td_steps: int | None = None
 
     def __post_init__(self):
-        for name in ("games", "updates"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        at_least(1, games=self.games, updates=self.updates)
         for name in ("moves", "td_steps"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -53,6 +53,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL, record
 from jaxgames.debug import checked
 from nets.value_prior import ValuePrior
@@ -109,9 +110,7 @@ class ResponseSettings:
             raise ValueError(f"acts_by={self.acts_by!r} must be 'visits' or 'prior'")
         if not 0 <= self.greedy <= 1:
             raise ValueError(f"greedy={self.greedy} must be from 0 to 1")
-        for name in ("episodes", "updates"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        at_least(1, episodes=self.episodes, updates=self.updates)
 
 
 @record

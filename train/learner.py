@@ -11,8 +11,8 @@ A learner holds the parameters and the state of the optimizer:
     >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=8))
     >>> learner = new_learner(params, LearnerSettings(batch_size=8, capacity=64))
 
-`update` makes one gradient step on a batch, such as `train.replay.sample` draws; `learn` makes
-many.
+`update` makes one gradient step on a batch; `learn` makes many, on batches that it draws from a
+replay buffer.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.registry import unknown
 from nets.parameters import require_parameters
@@ -77,9 +78,7 @@ class LearnerSettings:
                 raise ValueError(f"{name}={value} must be positive and finite")
         if not 0 < self.decay_rate <= 1:
             raise ValueError(f"decay_rate={self.decay_rate} must be over 0 and at most 1")
-        for name in ("decay_steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        at_least(1, decay_steps=self.decay_steps, batch_size=self.batch_size)
         if self.capacity < self.batch_size:
             raise ValueError(
                 f"capacity={self.capacity} must be at least batch_size={self.batch_size}"
@@ -96,37 +95,6 @@ class LearnerSettings:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
 
 
-def _paper(optimizer, learning_rate, decay, batch_size, replay, weights, **options):
-    decay_steps, decay_rate = decay
-    capacity, max_uses = replay
-    value_weight, policy_weight = weights
-    return LearnerSettings(
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        decay_rate=decay_rate,
-        decay_steps=decay_steps,
-        batch_size=batch_size,
-        capacity=capacity,
-        max_uses=max_uses,
-        value_weight=value_weight,
-        policy_weight=policy_weight,
-        **options,
-    )
-
-
-# Table S2 of the paper. Of Scotland Yard's examples about a fifth are Mr X's, whose policies are
-# large.
-PAPER_SETTINGS = {
-    "chess": _paper("sgd", 0.1, (40_000, 0.8), 2048, (50_000_000, 1), (0.25, 1.0)),
-    "go": _paper("sgd", 0.02, (200_000, 0.1), 2048, (50_000_000, 0.2), (0.5, 1.0)),
-    "scotland_yard": _paper(
-        *("sgd", 0.1, (2_000_000, 0.5), 1024, (1_000_000, 5), (1.0, 0.05)),
-        policy_shares=(0.25, 1.0),
-    ),
-    "holdem": _paper("adam", 1e-4, (2_000_000, 0.5), 1024, (1_000_000, 10), (1.0, 0.01)),
-}
-
-
 @record
 class Learner:
     """A network in training."""
@@ -134,14 +102,6 @@ class Learner:
     params: PyTree  # of `nnx.split(network)`
     optimizer_state: PyTree
     step: Array  # [] int32 updates made
-
-
-@record
-class Report:
-    """The losses and the gradient's norm of one update, by the names in `CHECKED`."""
-
-    losses: dict  # name -> []
-    finite: dict  # name -> [] bool; if any is False, the update was refused
 
 
 def new_learner(params: PyTree, settings: LearnerSettings) -> Learner:
@@ -182,7 +142,7 @@ def update(
     *,
     loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
     mesh: Mesh | None = None,
-) -> tuple[Learner, Report]:
+) -> tuple[Learner, dict[str, Array]]:
     """Makes one gradient update.
 
     Args:
@@ -196,8 +156,8 @@ def update(
         or to 0; None: one device has all of it, and any weights are allowed.
 
     Returns:
-      The learner and a report. The learner is unchanged if a loss or the gradient is not finite, or
-      if all weights of the examples are 0.
+      The learner, and the losses and the gradient's norm by the names in `CHECKED`. The learner is
+      unchanged if one of them is not finite, or if all weights of the examples are 0.
     """
     weights = settings.value_weight, settings.policy_weight
 
@@ -224,7 +184,6 @@ def update(
         )
         (total, parts), gradient = gradient_of_all(learner.params, batch)
     values = dict(parts, total=total, gradient=optax.tree.norm(gradient))
-    finite = {name: jnp.isfinite(value) for name, value in values.items()}
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
         rule = optimizer(settings)
         change, state = rule.update(gradient, learner.optimizer_state, learner.params)
@@ -234,9 +193,13 @@ def update(
         step=learner.step + 1,
     )
     weighted = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
-    accepted = weighted & jnp.all(jnp.stack(list(finite.values())))
+    accepted = weighted & _all_finite(values)
     learner = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), after, learner)
-    return learner, Report(losses=values, finite=finite)
+    return learner, values
+
+
+def _all_finite(values):
+    return jnp.all(jnp.stack([jnp.isfinite(value) for value in values.values()]), axis=0)
 
 
 def learn(
@@ -287,10 +250,10 @@ def learn(
     def step(learner, batch):
         return update(graph, learner, batch, settings, loss=loss, mesh=mesh)
 
-    learner, report = jax.lax.scan(step, learner, batches)
-    refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
+    learner, values = jax.lax.scan(step, learner, batches)
+    refused = ~_all_finite(values)
     shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
-    return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
+    return learner, buffer, jax.tree.map(lambda x: x[shown], values)
 
 
 def _adding_up_to_one(weights):
@@ -303,7 +266,7 @@ def require_finite_losses(losses: Mapping[str, Array], step: Int[Array, ""] | in
     """Raises an error if an update was refused; to be called outside of `jit`.
 
     Args:
-      losses: those of a `Report`, or the metrics of a training step.
+      losses: those of an update, or the metrics of a training step.
       step: the number of the training step, for the message.
 
     Returns:

@@ -10,10 +10,58 @@ import dataclasses
 
 from jaxgames.registry import unknown
 from solvers.search.search_state import GrowingTreeCfr
-from train.learner import MOMENTUM, PAPER_SETTINGS, LearnerSettings
+from train.learner import MOMENTUM, LearnerSettings
 from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings
 
+# Of Scotland Yard's examples about a fifth are Mr X's, whose policies are large.
+PAPER_LEARNER = {
+    "chess": LearnerSettings(
+        optimizer="sgd",
+        learning_rate=0.1,
+        decay_rate=0.8,
+        decay_steps=40_000,
+        batch_size=2048,
+        capacity=50_000_000,
+        max_uses=1,
+        value_weight=0.25,
+        policy_weight=1.0,
+    ),
+    "go": LearnerSettings(
+        optimizer="sgd",
+        learning_rate=0.02,
+        decay_rate=0.1,
+        decay_steps=200_000,
+        batch_size=2048,
+        capacity=50_000_000,
+        max_uses=0.2,
+        value_weight=0.5,
+        policy_weight=1.0,
+    ),
+    "scotland_yard": LearnerSettings(
+        optimizer="sgd",
+        learning_rate=0.1,
+        decay_rate=0.5,
+        decay_steps=2_000_000,
+        batch_size=1024,
+        capacity=1_000_000,
+        max_uses=5,
+        value_weight=1.0,
+        policy_weight=0.05,
+        policy_shares=(0.25, 1.0),
+    ),
+    "holdem": LearnerSettings(
+        optimizer="adam",
+        learning_rate=1e-4,
+        decay_rate=0.5,
+        decay_steps=2_000_000,
+        batch_size=1024,
+        capacity=1_000_000,
+        max_uses=10,
+        value_weight=1.0,
+        policy_weight=0.01,
+    ),
+}
 _RESIGNING = dict(resign_below=-0.9, never_resign=0.2)
 PAPER_SELF_PLAY = {
     "chess": SelfPlaySettings(exploration=0.0, greedy_after=30, max_moves=512, **_RESIGNING),
@@ -63,15 +111,15 @@ def paper_settings(
     Raises:
       ValueError: unknown name.
     """
-    if name not in PAPER_SETTINGS:
-        raise ValueError(unknown("settings", name, PAPER_SETTINGS))
+    if name not in PAPER_LEARNER:
+        raise ValueError(unknown("settings", name, PAPER_LEARNER))
     if temperature is None:
         temperature = PAPER_TEMPERATURE[name]
     evaluate = dataclasses.replace(search.evaluate, temperature=temperature)
     per_search, per_solve = PAPER_QUERIES[name]
     return StudentOfGamesSettings(
         search=dataclasses.replace(search, evaluate=evaluate),
-        learner=learner or PAPER_SETTINGS[name],
+        learner=learner or PAPER_LEARNER[name],
         self_play=PAPER_SELF_PLAY[name],
         episodes=episodes,
         solves=solves,
@@ -90,15 +138,15 @@ def learner_deviations(name: str, learner: LearnerSettings) -> list[str]:
 
     Returns:
       For each setting that differs its name, its value and the paper's, such as "batch size 256
-      (the paper: 1,024)"; where the paper says nothing, what `PAPER_SETTINGS` has; and the
+      (the paper: 1,024)"; where the paper says nothing, what `PAPER_LEARNER` has; and the
       momentum of "sgd", which the paper does not give.
 
     Raises:
       ValueError: unknown name.
     """
-    if name not in PAPER_SETTINGS:
-        raise ValueError(unknown("settings", name, PAPER_SETTINGS))
-    own, paper = (dataclasses.asdict(each) for each in (learner, PAPER_SETTINGS[name]))
+    if name not in PAPER_LEARNER:
+        raise ValueError(unknown("settings", name, PAPER_LEARNER))
+    own, paper = (dataclasses.asdict(each) for each in (learner, PAPER_LEARNER[name]))
     momentum = f"momentum {MOMENTUM:g} of sgd (the paper: not given)"
     whose = lambda field: "ours with its settings" if field in _UNSAID else "the paper"  # noqa: E731
     return [

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from nets.ranges import reached
 from solvers.search.readouts import average_policy, average_values, logged_queries
@@ -49,8 +50,7 @@ def new_queue(query_like: Query, capacity: int) -> Queue:
     Raises:
       ValueError: `capacity` is below 1.
     """
-    if capacity < 1:
-        raise ValueError(f"capacity={capacity} must be at least 1")
+    at_least(1, capacity=capacity)
     return Queue(
         queries=jax.tree.map(lambda x: jnp.broadcast_to(x, (capacity, *x.shape)), query_like),
         first=jnp.int32(0),

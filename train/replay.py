@@ -25,6 +25,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from solvers.device_batches import DATA
 from train import data_sharding
@@ -86,8 +87,7 @@ def new_replay(
     Raises:
       ValueError: `capacity` is below 1.
     """
-    if capacity < 1:
-        raise ValueError(f"capacity={capacity} must be at least 1")
+    at_least(1, capacity=capacity)
     shapes = [*dict.fromkeys(leaf.shape for leaf in jax.tree.leaves(example_like.policy))]
     sizes = policy_capacities(capacity, policy_shares)
     if len(shapes) == 1:
@@ -167,40 +167,6 @@ def _written(ring, places, batch):
     return jax.tree.map(lambda old, new: old.at[places].set(new, mode="drop"), ring, batch)
 
 
-def sample(
-    replay: Replay,
-    key: Key[Array, ""],
-    batch_size: int,
-    max_uses: int | float,
-    *,
-    mesh: Mesh | None = None,
-) -> tuple[Replay, Any, Float[Array, " B"]]:
-    """Draws different examples, uniformly among those that were used fewer than `max_uses` times.
-
-    The time grows with the capacity, not only with `batch_size`.
-
-    Args:
-      replay: the buffer.
-      key: consumed.
-      batch_size: B, how many to draw.
-      max_uses: how often an example may be used, on average over the slots: with 0.2, one slot in
-        five may be used once.
-      mesh: the devices over which the buffer is cut (`LAYOUT`), and then the batch; None: one.
-
-    Returns:
-      The buffer with these uses counted, the examples (fields `[B, ...]`), and weights `[B]`: 1, or
-      0 where no example was left. The examples' own weights are 0 there too, so that the loss does
-      not count them; so is the weight of a policy that is no longer stored.
-
-    Raises:
-      ValueError: `batch_size` is not from 1 to the capacity, or `max_uses` not from 0.001 to 1e6.
-    """
-    priorities = random_priorities(replay, key)[None]
-    replay, slot, drawn = draw(replay, priorities, batch_size, max_uses, mesh=mesh)
-    batch = drawn_examples(replay, slot[0], drawn[0], mesh=mesh)
-    return replay, batch, drawn[0].astype(batch.value_weight.dtype)
-
-
 def draw(
     replay: Replay,
     priorities: Float[Array, "U capacity"],
@@ -209,13 +175,17 @@ def draw(
     *,
     mesh: Mesh | None = None,
 ) -> tuple[Replay, Int[Array, "U B"], Bool[Array, "U B"]]:
-    """Draws the slots of several batches, one batch after the other, as `sample` does.
+    """Draws the slots of several batches, one batch after the other.
+
+    Those of a batch are different, and uniformly drawn among those that were used fewer than
+    `max_uses` times. The time grows with the capacity, not only with `batch_size`.
 
     Args:
       replay: the buffer.
       priorities: of `random_priorities`, for each of U batches.
       batch_size: B, how many to draw for each batch.
-      max_uses: how often an example may be used.
+      max_uses: how often an example may be used, on average over the slots: with 0.2, one slot in
+        five may be used once.
       mesh: the devices over which the buffer is cut; None: one.
 
     Returns:
@@ -223,7 +193,7 @@ def draw(
       no example was left.
 
     Raises:
-      ValueError: as `sample`.
+      ValueError: `batch_size` is not from 1 to the capacity, or `max_uses` not from 0.001 to 1e6.
     """
     capacity = replay.uses.shape[0]
     if not 1 <= batch_size <= capacity:

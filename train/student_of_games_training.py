@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.debug import checked
 from solvers import device_batches
@@ -58,10 +59,9 @@ class StudentOfGamesSettings:
                 f"search.max_path={self.search.max_path} must be at least 1, as moves lead to other"
                 " public states"
             )
-        fewest = {"episodes": 1, "solves": 1 if self.queries_per_search else 0, "updates": 1}
-        for name, least in fewest.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+        at_least(1, episodes=self.episodes)
+        at_least(1 if self.queries_per_search else 0, solves=self.solves)
+        at_least(1, updates=self.updates)
         for name in ("episodes", "solves"):
             added = getattr(self, name) * self.most_queries
             if self.queue_capacity < added:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from experiments.acpc.connection import MAX_LINE, Connection
+from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL
 from jaxgames.holdem import acpc_protocol
 from jaxgames.holdem.acpc_protocol import MatchState
@@ -47,15 +48,13 @@ class Schedule:
 
     def __post_init__(self):
         acpc_protocol.check_expressible(self.game)
-        if self.hands < 1:
-            raise ValueError(f"hands={self.hands} must be at least 1")
+        at_least(1, hands=self.hands)
         if self.duplicate and self.hands % self.game.players:
             raise ValueError(
                 f"hands={self.hands} must be a multiple of {self.game.players} players, as each"
                 " deal is played in all seats"
             )
-        if self.seed < 0:
-            raise ValueError(f"seed={self.seed} must be at least 0")
+        at_least(0, seed=self.seed)
 
     @property
     def deals(self) -> int:

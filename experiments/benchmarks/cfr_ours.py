@@ -78,11 +78,9 @@ class OursFloat64(Ours):
 OURS: dict[str, type[CfrProgram]] = {"ours": Ours, REFERENCE: OursFloat64}
 
 
-def batched_rate(
-    tree: SequenceForm, *, num_solves: int = NUM_SOLVES, seconds: float = 0.5
-) -> float:
-    """Iterations per second, summed over `num_solves` solves in one `vmap`, each with ranges of its
-    own: the best of three measurements of about `seconds`."""
+def batched_rate(tree: SequenceForm) -> float:
+    """Iterations per second, summed over `NUM_SOLVES` solves in one `vmap`, each with ranges of its
+    own: the best of three measurements of about half a second."""
 
     @jax.jit
     def run(ranges, count):
@@ -98,10 +96,10 @@ def batched_rate(
         jax.block_until_ready(run(ranges, count))
         return clock.seconds()
 
-    ranges = jnp.linspace(0.5, 1.0, num_solves, dtype=tree.dtype)
+    ranges = jnp.linspace(0.5, 1.0, NUM_SOLVES, dtype=tree.dtype)
     measured(0)  # compiles
-    count, _ = long_enough(measured, seconds / 2)
-    return num_solves * count / min(measured(count) for _ in range(3))
+    count, _ = long_enough(measured, 0.25)
+    return NUM_SOLVES * count / min(measured(count) for _ in range(3))
 
 
 def bytes_per_iteration(tree: SequenceForm) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from experiments.harness.devices import cores
+from jaxgames.checks import at_least
 from jaxgames.registry import unknown
 
 
@@ -17,8 +18,7 @@ def check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
 
 def check_devices(devices: int, batches: Mapping[str, int]) -> None:
     """Raises `ValueError` at the first batch, by name, that devices cannot share evenly."""
-    if devices < 1:
-        raise ValueError(f"devices={devices} must be at least 1")
+    at_least(1, devices=devices)
     for name, batch in batches.items():
         if batch % devices:
             raise ValueError(f"devices={devices} must divide batch={batch} of {name}")

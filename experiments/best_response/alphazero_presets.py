@@ -14,6 +14,7 @@ from experiments.harness.network_files import network_file
 from experiments.harness.runs import RunArguments
 from experiments.perfect_information.perfect_player import GAME as CONNECT_FOUR
 from experiments.perfect_information.student import NETWORK_FIELDS
+from jaxgames.checks import at_least
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,8 +160,7 @@ class Options(RunArguments):
 def configure(config: Config, options: Options) -> Config:
     """The preset with the options; refuses bad ones."""
     if options.td_steps is not None:
-        if options.td_steps < 1:
-            raise ValueError(f"td_steps={options.td_steps} must be at least 1")
+        at_least(1, td_steps=options.td_steps)
         config = dataclasses.replace(config, td_steps=options.td_steps)
     return config if options.agent is None else with_agent(config, options.agent)
 

@@ -24,16 +24,13 @@ _SIZES = {"width": 128, "depth": 2, "batch": 32}
 Learn = Callable[[jax.Array, jax.Array], TabularPolicy]
 
 
-def model_free_response(
-    game: str, agent: str, algorithm: str, *, rounds: int = ROUNDS, seed: int = 0
-) -> Point:
+def model_free_response(game: str, agent: str, algorithm: str, *, seed: int = 0) -> Point:
     """What a learner wins against an agent: the exact value of its likeliest actions.
 
     Args:
       game: the name of an enumerable game.
       agent: as in `agent_policies`.
       algorithm: "dqn" or "a2c".
-      rounds: of training.
       seed: of training.
 
     Raises:
@@ -43,7 +40,7 @@ def model_free_response(
         raise ValueError(unknown("algorithm", algorithm, _ALGORITHMS))
     enumerated = enumerated_game(game)
     policies = agent_policies(agent, enumerated.tree, enumerated.sequence_form)
-    learn = _ALGORITHMS[algorithm](enumerated, rounds)
+    learn = _ALGORITHMS[algorithm](enumerated)
     table = tabular_opponent(enumerated.tree, policies).table
     actor = np.repeat(np.arange(2), enumerated.tree.num_decisions)
     profiles = []
@@ -54,31 +51,31 @@ def model_free_response(
         likeliest = np.eye(learned.shape[1])[learned.argmax(axis=1)]
         profiles.append(with_policy(policies, player, likeliest))
     exact, won = enumerated.exact_values(policies), enumerated.responder_values(profiles)
-    return Point(game=game, agent=agent, step=rounds, exact=exact, won=won)
+    return Point(game=game, agent=agent, step=ROUNDS, exact=exact, won=won)
 
 
-def _dqn(enumerated, rounds) -> Learn:
-    settings = Dqn(**_SIZES, exploration_rounds=rounds)
+def _dqn(enumerated) -> Learn:
+    settings = Dqn(**_SIZES, exploration_rounds=ROUNDS)
     environment, rate = enumerated.environment, 0.05 / enumerated.scale
 
     def learn(key, fixed):
         start, key = jax.random.split(key)
         learner = dqn.init(environment, start, settings=settings, rate=rate)
-        run = functools.partial(dqn.run, settings=settings, num_rounds=rounds, fixed=fixed)
+        run = functools.partial(dqn.run, settings=settings, num_rounds=ROUNDS, fixed=fixed)
         learner = run(environment, learner, key)
         return dqn.greedy_policy(environment, learner, settings=settings)
 
     return learn
 
 
-def _a2c(enumerated, rounds) -> Learn:
+def _a2c(enumerated) -> Learn:
     settings = A2c(**_SIZES, critic_updates=2)
     environment, rate = enumerated.environment, 0.05 / enumerated.scale
 
     def learn(key, fixed):
         start, key = jax.random.split(key)
         learner = a2c.init(environment, start, settings=settings, actor_rate=rate, critic_rate=rate)
-        run = functools.partial(a2c.run, settings=settings, num_rounds=rounds, fixed=fixed)
+        run = functools.partial(a2c.run, settings=settings, num_rounds=ROUNDS, fixed=fixed)
         learner = run(environment, learner, key)
         return a2c.current_policy(environment, learner, settings=settings)
 

@@ -13,6 +13,7 @@ from experiments.engines.named_players import Settings
 from experiments.engines.pair_queue import PairTask
 from experiments.engines.referee import load
 from experiments.harness.runs import RunArguments
+from jaxgames.checks import at_least
 
 Config = TypeVar("Config", bound="GamesConfig")
 
@@ -66,9 +67,7 @@ def recorded(config: type[Config], arguments: GamesArguments) -> Config:
 
 def check(arguments: GamesArguments) -> None:
     """A ValueError if a number is out of range."""
-    for name in ("pairs", "workers"):
-        if getattr(arguments, name) < 1:
-            raise ValueError(f"{name}={getattr(arguments, name)} must be at least 1")
+    at_least(1, pairs=arguments.pairs, workers=arguments.workers)
     for name in ("move_seconds", "start_seconds"):
         if not getattr(arguments, name) > 0:
             raise ValueError(f"{name}={getattr(arguments, name)} must be above 0")

@@ -16,6 +16,7 @@ from experiments.harness import devices, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import Run, RunArguments, checksum
+from jaxgames.checks import at_least
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import unknown
 from solvers.blueprint.blueprint import (
@@ -87,8 +88,7 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; finished boards have been kept.
     """
-    if arguments.boards < 2:
-        raise ValueError(f"boards={arguments.boards} must be at least 2")
+    at_least(2, boards=arguments.boards)
     mesh = devices.start(arguments, {"boards of a piece": _PIECE})
     with status("reading the blueprints"):
         first, second, game = read_players(arguments.a, arguments.b)

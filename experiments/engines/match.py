@@ -11,6 +11,7 @@ from experiments.engines.game import GameRecord, play_game
 from experiments.engines.player import Player
 from experiments.engines.referee import Referee
 from experiments.harness import elo, results
+from jaxgames.checks import at_least
 
 RESAMPLES = 10_000
 _TRIES = 1_000  # to draw an opening that is new
@@ -33,8 +34,7 @@ def draw_openings(referee: Referee, *, pairs: int, length: int, seed: int) -> li
     Raises:
       ValueError: `length` is negative, or there are too few openings of this length.
     """
-    if length < 0:
-        raise ValueError(f"opening_moves={length} must be at least 0")
+    at_least(0, opening_moves=length)
     found: dict[bytes, tuple[str, ...]] = {}  # by position
     generator, tries = np.random.default_rng(seed), 0
     while length and len(found) < pairs:

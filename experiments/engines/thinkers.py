@@ -21,7 +21,7 @@ from jaxtyping import PyTree
 
 from experiments.engines import networks
 from experiments.perfect_information.student_search import simulation_pace, student_search
-from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, legal_action_numbers
 from jaxgames.registry import unknown
 from solvers.perfect_information import alphazero_search, puct_tree
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
@@ -78,8 +78,7 @@ class Uniform:
 
 def uniform_action(position: PgxPosition, seed: int) -> int:
     """A legal action, drawn uniformly."""
-    legal = np.flatnonzero(np.asarray(position.pgx.legal_action_mask))
-    return int(np.random.default_rng(seed).choice(legal))
+    return int(np.random.default_rng(seed).choice(legal_action_numbers(position)))
 
 
 class AlphaZeroThinker:

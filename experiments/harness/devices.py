@@ -24,6 +24,7 @@ import numpy as np
 import tyro
 from jax.sharding import Mesh
 
+from jaxgames.checks import at_least
 from train.data_sharding import data_mesh
 
 # Launchers that JAX recognises, by a variable that they set: where the number of processes is, and
@@ -201,8 +202,7 @@ def _processes(arguments) -> int:
     if count is None or number is None:
         missing = "num_processes" if count is None else "process_id"
         raise ValueError(f"coordinator={arguments.coordinator!r} needs --{missing}, too")
-    if count < 1:
-        raise ValueError(f"num_processes={count} must be at least 1")
+    at_least(1, num_processes=count)
     if not 0 <= number < count:
         raise ValueError(f"process_id={number} must be from 0 to {count - 1}")
     return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pathlib
 
 import numpy as np
@@ -10,7 +9,7 @@ from jaxtyping import Float
 
 from experiments.harness import results
 from jaxgames.core import Game
-from jaxgames.files import DAMAGED_ARRAYS
+from jaxgames.files import DAMAGED_ARRAYS, write_arrays
 from jaxgames.game_tree import GameTree
 from jaxgames.policy_text import policy_rows
 
@@ -33,9 +32,8 @@ def write_policy(
     Returns:
       The names of the files.
     """
-    content = io.BytesIO()
-    np.savez_compressed(content, **{f"player_{p}": table for p, table in enumerate(policy)})
-    results.write_file(folder / "policy.npz", content.getvalue())
+    tables = {f"player_{p}": table for p, table in enumerate(policy)}
+    write_arrays(folder / "policy.npz", **tables)
     if sum(tree.num_decisions) > MAX_DESCRIBED:
         return ("policy.npz",)
     results.write_csv(folder / "policy.csv", policy_rows(game, tree, policy))

@@ -20,6 +20,7 @@ from rich.table import Column
 
 from experiments.harness.devices import is_first
 
+_WIDTH = 24  # of a description, in characters
 # takes the iterations so far, exploitability (None before the first evaluation), iterations/s
 Report = Callable[[int | float, float | None, float], None]
 
@@ -103,5 +104,5 @@ def _console() -> Console:
     return Console(stderr=True, quiet=not is_first())
 
 
-def _shortened(text: str, width: int = 24) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

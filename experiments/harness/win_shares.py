@@ -61,6 +61,26 @@ class Played(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Counted:
+    """A record of games, whose further fields say which."""
+
+    games: int
+    won: int
+
+    @property
+    def share(self) -> Share:
+        """The games that were won."""
+        return Share(wins=self.won, games=self.games)
+
+    def row(self) -> dict[str, object]:
+        """The fields, the games and the ends of the interval last."""
+        counts = {"games": self.games, "won": self.won}
+        which = {name: x for name, x in dataclasses.asdict(self).items() if name not in counts}
+        low, high = self.share.interval
+        return which | counts | {"low": low, "high": high}
+
+
 def shares_by(records: Iterable[Played], *names: str) -> dict[tuple[Any, ...], Share]:
     """Adds up the games of records that agree in some fields.
 

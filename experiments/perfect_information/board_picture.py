@@ -22,6 +22,7 @@ from experiments.harness.progress import status
 from jaxgames.adapters import uci_moves
 from jaxgames.adapters.pgx import lenient
 from jaxgames.adapters.pgx_beliefs import PgxPosition
+from jaxgames.checks import at_least
 
 PICTURE, MOVES = "game.svg", "game.txt"
 _FONT = 0.3  # of a square's side: captions fit above the boards
@@ -64,8 +65,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         of range, or the folder holds an earlier picture.
       OSError: the picture cannot be written.
     """
-    if arguments.pictures < 1:
-        raise ValueError(f"pictures={arguments.pictures} must be at least 1")
+    at_least(1, pictures=arguments.pictures)
     referee = load(arguments.game)
     settings = Settings(referee=referee, nodes=arguments.nodes)
     players = [make_player(spec, settings) for spec in (arguments.a, arguments.b)]

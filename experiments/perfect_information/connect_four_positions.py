@@ -22,6 +22,7 @@ from jaxtyping import Float, Int
 from experiments.harness import results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import counter, progress
+from jaxgames.checks import at_least
 
 ROWS, COLUMNS = 6, 7
 CELLS = ROWS * COLUMNS
@@ -115,8 +116,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     Raises:
       ValueError: the solver is not installed, the file exists, or `per_ply` is below 1.
     """
-    if arguments.per_ply < 1:
-        raise ValueError(f"per_ply={arguments.per_ply} must be at least 1")
+    at_least(1, per_ply=arguments.per_ply)
     if arguments.out.exists():
         raise ValueError(f"out={arguments.out} exists")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)

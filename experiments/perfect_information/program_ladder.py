@@ -25,6 +25,7 @@ from experiments.harness.network_files import network_file
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import paired_matches, published_elo
 from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT, last_network
+from jaxgames.checks import at_least
 
 UNIFORM = "uniform"
 # By game; the first one's Elo is 0, as in the paper that of GNU Go at its highest level.
@@ -87,8 +88,7 @@ class Options(RunArguments):
 
 def configure(config: Config, options: Options) -> Config:
     """The preset with the options."""
-    if options.workers < 1:
-        raise ValueError(f"workers={options.workers} must be at least 1")
+    at_least(1, workers=options.workers)
     if options.pairs is not None and options.pairs < 1:
         raise ValueError(f"pairs={options.pairs} must be at least 1")
     if options.move_seconds is not None and not options.move_seconds > 0:

@@ -27,6 +27,7 @@ from experiments.perfect_information.search_matches import (
     players,
 )
 from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
+from jaxgames.checks import at_least
 
 GAMES_FILE = "pairs.csv"
 _ANCHOR = 800  # simulations of the Student of Games whose Elo is 0, as in Figure 4
@@ -174,8 +175,7 @@ def draw(path: pathlib.Path, config: Config, pairs: Sequence[Pair]) -> None:
 
 def configure(config: Config, options: Options) -> Config:
     """The preset with the options."""
-    if options.network < 0:
-        raise ValueError(f"network={options.network} must be at least 0")
+    at_least(0, network=options.network)
     if options.pairs is not None and options.pairs < 1:
         raise ValueError(f"pairs={options.pairs} must be at least 1")
     return dataclasses.replace(

@@ -18,8 +18,8 @@ from experiments.perfect_information.student import CHOSEN_RATE, FIRST_NETWORK, 
 from experiments.perfect_information.student_search import agent_name
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
-from train.learner import PAPER_SETTINGS
 from train.paper_settings import (
+    PAPER_LEARNER,
     PAPER_SELF_PLAY,
     PAPER_TEMPERATURE,
     learner_deviations,
@@ -96,7 +96,7 @@ _SMOKE = Config(
     depth=1,
     episodes=4,
     updates=1,
-    learner=PAPER_SETTINGS["chess"],
+    learner=PAPER_LEARNER["chess"],
     table="chess",
     solves=4,
 )
@@ -108,7 +108,7 @@ _CPU = Config(
     depth=2,
     episodes=64,
     updates=4,
-    learner=PAPER_SETTINGS["chess"],
+    learner=PAPER_LEARNER["chess"],
     table="chess",
     solves=64,
     resignation=False,
@@ -119,7 +119,7 @@ _PAPER = Config(
     batch=1024,
     episodes=1024,
     updates=8,
-    learner=PAPER_SETTINGS["chess"],
+    learner=PAPER_LEARNER["chess"],
     table="chess",
     solves=1280,
 )
@@ -171,7 +171,7 @@ def _config(preset: str, game: str, table: str) -> Config:
         own = own | _ADAM | {"decay_steps": config.measured_at[-1] * config.updates, "l2": 1e-4}
     elif table == "go":  # else batches would not be full
         own = own | {"max_uses": 4}
-    learner = dataclasses.replace(PAPER_SETTINGS[table], **own)
+    learner = dataclasses.replace(PAPER_LEARNER[table], **own)
     return dataclasses.replace(config, learner=learner)
 
 

@@ -23,7 +23,8 @@ from jaxgames.scotland_yard.rules import ScotlandYard
 from nets import cvpn, parameters
 from nets.station_network import StationNetwork
 from solvers.scotland_yard.pimbot import PimBot
-from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.learner import LearnerSettings
+from train.paper_settings import PAPER_LEARNER
 
 PAPER_NETWORK = {"width": 512, "depth": 6}  # Table S2
 _STATIONS = {"width": 16, "depth": 3}  # the sizes of ours, in all presets
@@ -67,7 +68,7 @@ class Config:
 
 
 _LEARNER = dataclasses.replace(
-    PAPER_SETTINGS["scotland_yard"],
+    PAPER_LEARNER["scotland_yard"],
     optimizer="adam",
     learning_rate=1e-3,
     decay_rate=0.05,
@@ -137,7 +138,7 @@ PRESETS = {
         episodes=768,
         solves=256,
         updates=4,
-        learner=PAPER_SETTINGS["scotland_yard"],
+        learner=PAPER_LEARNER["scotland_yard"],
         games=1_000,
         batch=200,
     ),

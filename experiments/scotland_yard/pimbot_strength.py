@@ -18,7 +18,7 @@ from rich.table import Table
 from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.harness.win_shares import WILSON, Share, error_bars, shares_by
+from experiments.harness.win_shares import WILSON, Counted, Share, error_bars, shares_by
 from experiments.scotland_yard.agent_games import ROLES, Games, play_games
 from jaxgames.registry import make
 from solvers.scotland_yard.match_batches import compiled_play
@@ -52,19 +52,12 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Match:
+class Match(Counted):
     """Games of a stronger player in one role against a weaker one."""
 
     simulations: int
     opponent: int  # fewer simulations
     role: str  # of the stronger one
-    games: int
-    won: int
-
-    @property
-    def share(self) -> Share:
-        """The games that were won."""
-        return Share(wins=self.won, games=self.games)
 
 
 def compute(run: Run) -> list[Match]:
@@ -105,8 +98,7 @@ def both_roles(matches: Sequence[Match]) -> dict[tuple[int, int], Share]:
 def rows(config: Config, matches: Sequence[Match]) -> Iterator[dict[str, object]]:
     """A row for each pair and role."""
     for each in matches:
-        low, high = each.share.interval
-        yield dataclasses.asdict(each) | {"low": low, "high": high}
+        yield each.row()
 
 
 def numbers(config: Config, matches: Sequence[Match]) -> Iterator[results.Number]:

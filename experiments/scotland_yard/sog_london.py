@@ -27,7 +27,7 @@ from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.network_files import NETWORKS, network_file, write_network
 from experiments.harness.runs import Run
-from experiments.harness.win_shares import WILSON, Share, error_bars
+from experiments.harness.win_shares import WILSON, Counted, error_bars
 from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
@@ -61,19 +61,12 @@ _MAX_PATH = 3  # public states from one decision to the next: Mr X's move, and s
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measured(Counted):
     """Games after some training."""
 
     step: int
     opponent: int  # simulations of PimBot
     role: str  # of Student of Games
-    games: int
-    won: int
-
-    @property
-    def share(self) -> Share:
-        """The games that were won."""
-        return Share(wins=self.won, games=self.games)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -185,8 +178,7 @@ def compute(run: Run) -> Outcome:
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for each measurement."""
     for each in outcome.measured:
-        low, high = each.share.interval
-        yield dataclasses.asdict(each) | {"low": low, "high": high}
+        yield each.row()
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:

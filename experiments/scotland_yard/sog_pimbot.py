@@ -20,7 +20,7 @@ from rich.table import Table
 from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.harness.win_shares import WILSON, Share, error_bars, shares_by
+from experiments.harness.win_shares import WILSON, Counted, Share, error_bars, shares_by
 from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
@@ -64,20 +64,13 @@ class Networks:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Point:
+class Point(Counted):
     """Games of one agent against PimBot in one role."""
 
     step: int  # of training, after which the network was kept
     simulations: int
     opponent: int  # simulations of PimBot
     role: str
-    games: int
-    won: int
-
-    @property
-    def share(self) -> Share:
-        """The games that were won."""
-        return Share(wins=self.won, games=self.games)
 
 
 def compute(run: Run) -> list[Point]:
@@ -148,8 +141,7 @@ def together(parts: Sequence[Point]) -> list[Point]:
 def rows(config: Config, points: Sequence[Point]) -> Iterator[dict[str, object]]:
     """A row for each agent, opponent and role."""
     for point in points:
-        low, high = point.share.interval
-        yield dataclasses.asdict(point) | {"low": low, "high": high}
+        yield point.row()
 
 
 def both_roles(points: Sequence[Point]) -> dict[tuple[int, int, int], Share]:

@@ -22,6 +22,7 @@ from experiments.harness.checkpoint_times import CheckpointTimes
 from experiments.harness.interrupts import interrupt_waits
 from experiments.harness.progress import Report
 from experiments.harness.runs import CHECKPOINT
+from jaxgames.checks import at_least
 from solvers import evaluation
 from solvers.registry import PreparedSolver
 
@@ -49,8 +50,7 @@ class Schedule:
     target: float | None = None  # stop when exploitability is below
 
     def __post_init__(self):
-        if self.iterations < 1:
-            raise ValueError(f"iterations={self.iterations} must be at least 1")
+        at_least(1, iterations=self.iterations)
         if self.every is not None and self.every < 1:
             raise ValueError(f"every={self.every} must be at least 1")
         if self.target is not None and not 0 < self.target < math.inf:

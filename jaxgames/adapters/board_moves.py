@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxgames.adapters import board_text
-from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, legal_action_numbers
 
 _LETTERS = "abcdefghijk"
 _WIDTHS = {"hex": 11, "othello": 8}
@@ -33,8 +33,7 @@ def moves(game: PgxBeliefs, position: PgxPosition) -> dict[str, int]:
     Returns:
       The action of each move.
     """
-    legal = np.flatnonzero(np.asarray(position.pgx.legal_action_mask)).tolist()
-    return {_word(game.env.id, action): action for action in legal}
+    return {_word(game.env.id, action): action for action in legal_action_numbers(position)}
 
 
 def ending(game: PgxBeliefs, position: PgxPosition) -> str:

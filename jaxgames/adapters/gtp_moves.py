@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from jaxgames.adapters import board_text
-from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, legal_action_numbers
 
 LETTERS = "ABCDEFGHJKLMNOPQRST"
 PASS = "pass"
@@ -48,8 +48,7 @@ def moves(game: PgxBeliefs, position: PgxPosition) -> dict[str, int]:
     Returns:
       The action of each vertex.
     """
-    legal = np.flatnonzero(np.asarray(position.pgx.legal_action_mask)).tolist()
-    return {vertex(action, size(game)): action for action in legal}
+    return {vertex(action, size(game)): action for action in legal_action_numbers(position)}
 
 
 def stones(game: PgxBeliefs, position: PgxPosition) -> Int[np.ndarray, "N N"]:

@@ -24,6 +24,8 @@ try:
 except ImportError as error:
     raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'") from error
 
+_PROBES = 64  # random episodes by which a number of histories is estimated
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OpenSpielGame(TabularGame):
@@ -197,11 +199,11 @@ def actor_of(state: Any) -> int:
     return CHANCE if state.is_chance_node() else state.current_player()
 
 
-def _estimate(spiel, num_probes=64):
+def _estimate(spiel):
     """Estimates the number of histories by random probes, without bias (Knuth 1975)."""
     generator = random.Random(0)
-    total = sum(_probe(spiel, generator) for _ in range(num_probes))
-    return min(total / num_probes, 1e300)
+    total = sum(_probe(spiel, generator) for _ in range(_PROBES))
+    return min(total / _PROBES, 1e300)
 
 
 def _probe(spiel, generator):

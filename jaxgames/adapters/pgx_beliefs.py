@@ -218,6 +218,11 @@ def beliefs_of(game: PgxGame) -> PgxBeliefs:
     )
 
 
+def legal_action_numbers(position: PgxPosition) -> list[int]:
+    """The legal actions of a position of a game that is not over, in rising order."""
+    return np.flatnonzero(np.asarray(position.pgx.legal_action_mask)).tolist()
+
+
 def _small(state):
     return state.replace(observation=None, rewards=None)
 

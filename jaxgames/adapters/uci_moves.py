@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgames.adapters import board_text, chess_moves
-from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, legal_action_numbers
 
 _PIECES = ".PNBRQKkqrbnp"  # by pgx's numbers: 1 to 6 are the pieces of the player to move, -1 to -6
 _PROMOTIONS = "rbn"  # those of three planes each; the other planes promote to a queen
@@ -81,7 +81,7 @@ def moves(game: PgxBeliefs, position: PgxPosition) -> dict[str, int]:
         return f"{'abcdefgh'[column]}{1 + (size - 1 - row if color else row)}"
 
     found = {}
-    for action in np.flatnonzero(np.asarray(position.pgx.legal_action_mask)).tolist():
+    for action in legal_action_numbers(position):
         origin, plane = divmod(action, kind.planes)
         promotes = board[origin] == _PAWN and origin % size == size - 2
         piece = _PROMOTIONS[plane // 3] if plane < 9 else "q" if promotes else ""

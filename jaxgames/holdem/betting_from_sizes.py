@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 
+from jaxgames.checks import at_least
 from jaxgames.core import CHANCE
 from jaxgames.holdem.bet_sizes import BetSizes, BetSizesByStreet
 from jaxgames.holdem.betting_tree import (
@@ -62,10 +63,7 @@ def build_betting_tree(
         streets; or the tree has more than `max_nodes` nodes, or lines of hundreds of raises.
     """
     smaller = stack if isinstance(stack, int) else min(stack)
-    values = {"pot": pot, "stack": smaller, "streets": streets, "least_bet": least_bet}
-    for name, value in values.items():
-        if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1")
+    at_least(1, pot=pot, stack=smaller, streets=streets, least_bet=least_bet)
     abstraction = BettingAbstraction(
         stack=smaller,
         sizes=checked_sizes(sizes, streets),

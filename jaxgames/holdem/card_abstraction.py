@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import itertools
 import operator
 import pathlib
@@ -27,7 +26,7 @@ import numpy as np
 from jaxtyping import Array, Int, UInt
 
 from jaxgames.core import record
-from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_file
+from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_arrays
 from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
     MAX_BOARD_CARDS,
@@ -232,10 +231,8 @@ def _kept(buckets, num_cards, last, folder, report) -> UInt[np.ndarray, "B 1326"
             warnings.warn(f"{path} is damaged ({error}) and is made again", stacklevel=3)
     _tell(report, "making", buckets, num_cards)
     table = bucket_table(buckets, num_cards, last)
-    content = io.BytesIO()
-    np.savez(content, table=table)
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(path, content.getbuffer())
+    write_arrays(path, table=table, compressed=False)
     return table
 
 

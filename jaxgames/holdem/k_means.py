@@ -9,15 +9,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+_STEPS = 25  # of Lloyd's algorithm
 
-@functools.partial(jax.jit, static_argnames=("count", "steps"))
+
+@functools.partial(jax.jit, static_argnames="count")
 def k_means(
     key: Key[Array, ""],
     points: Float[Array, "n d"],
     weights: Float[Array, " n"],
     *,
     count: int,
-    steps: int = 25,
 ) -> Float[Array, "k d"]:
     """Centres that the points are close to.
 
@@ -26,7 +27,6 @@ def k_means(
       points: n points.
       weights: how much each counts, not negative.
       count: k, how many centres there are; some coincide if fewer points differ.
-      steps: of Lloyd's algorithm.
 
     Returns:
       The centres, in the order of their first coordinates.
@@ -52,7 +52,7 @@ def k_means(
         total = jnp.zeros_like(centres).at[closest].add(weights[:, None] * points)
         return jnp.where(mass[:, None] > 0, total / jnp.where(mass > 0, mass, 1)[:, None], centres)
 
-    centres = jax.lax.fori_loop(0, steps, move, centres)
+    centres = jax.lax.fori_loop(0, _STEPS, move, centres)
     return centres[jnp.argsort(centres[:, 0])]
 
 

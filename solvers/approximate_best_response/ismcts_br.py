@@ -37,6 +37,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import sum_actions
+from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL, record
 from jaxgames.debug import checked
 from solvers.approximate_best_response.response_game import ResponseGame, ResponseState
@@ -65,8 +66,7 @@ class IsmctsBr:
     noise: float = 0.0  # share of the root's prior that is drawn uniformly from the simplex
 
     def __post_init__(self):
-        if self.simulations < 1:
-            raise ValueError(f"simulations={self.simulations} must be at least 1")
+        at_least(1, simulations=self.simulations)
         if not 0 <= self.exploration < math.inf:
             raise ValueError(f"exploration={self.exploration} must be at least 0 and finite")
         if not 0 < self.scale < math.inf:

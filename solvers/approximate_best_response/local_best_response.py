@@ -46,6 +46,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.arrays import safe_divide
+from jaxgames.checks import at_least
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem.rules import CALL, FOLD, Poker, PokerState
 from solvers.approximate_best_response.hand_policies import (
@@ -89,8 +90,7 @@ class LocalBestResponse:
         if game.players != 2 or game.draws_size:
             raise ValueError(f'game={game} must have players=2, and no "random" among its bets')
         checked_allowed(game, self.allowed)
-        if self.sampled < 1:
-            raise ValueError(f"sampled={self.sampled} must be at least 1")
+        at_least(1, sampled=self.sampled)
         if self.boards is None:
             return
         if len(self.boards) != len(game.board) or min(self.boards) < 0:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import State, record
 from jaxgames.game_tree import GameTree, check_policies
 from jaxgames.play import random_playouts
@@ -131,8 +132,7 @@ def sampled_policy(
     Raises:
       ValueError: `count` is below 1, or the agent chooses an illegal action.
     """
-    if count < 1:
-        raise ValueError(f"count={count} must be at least 1")
+    at_least(1, count=count)
 
     @jax.jit
     def table(key):

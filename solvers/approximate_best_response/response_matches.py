@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import GameTree, own_sequence
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
@@ -48,9 +49,7 @@ def play(
     Raises:
       ValueError: `num_games` or `batch` is below 1.
     """
-    for name, value in (("num_games", num_games), ("batch", batch)):
-        if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1")
+    at_least(1, num_games=num_games, batch=batch)
     keys = jax.random.split(key, num_games)
     batch = min(batch, num_games)
     payoffs = []
@@ -107,8 +106,7 @@ def sampled_payoffs(
     Raises:
       ValueError: `num_games` is below 1.
     """
-    if num_games < 1:
-        raise ValueError(f"num_games={num_games} must be at least 1")
+    at_least(1, num_games=num_games)
     table = jnp.concatenate([jnp.asarray(rows, jnp.float32) for rows in policies])
     table = jnp.concatenate([table, jnp.zeros_like(table[:1])])
     return np.asarray(_sampled(tree, table, jax.random.split(key, num_games)), np.float64)

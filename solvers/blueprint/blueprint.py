@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import pathlib
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxgames.core import record
-from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_file
+from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_arrays, write_file
 from jaxgames.holdem import betting_of_rules
 from jaxgames.holdem.betting_graph import BettingGraph
 from jaxgames.holdem.betting_tree import BettingTree
@@ -121,9 +120,7 @@ def write_blueprint(
       OSError: it cannot be written.
     """
     leaves = [np.asarray(table, np.float16) for street in policy for table in street]
-    content = io.BytesIO()
-    np.savez_compressed(content, *leaves)
-    write_file(folder / POLICY_FILE, content.getvalue())
+    write_arrays(folder / POLICY_FILE, *leaves)
     write_description(folder, poker=poker, abstraction=abstraction, buckets=buckets)
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxgames.checks import at_least
 from jaxgames.holdem.card_abstraction import BucketTables
 from solvers.blueprint.betting_walk import BettingWalk, Policy, play
 from solvers.blueprint.dealt_hands import deal_hands
@@ -53,8 +54,7 @@ def play_match(
     Raises:
       ValueError: `hands` is not positive, or `players` are not P with all policies among them.
     """
-    if hands < 1:
-        raise ValueError(f"hands={hands} must be at least 1")
+    at_least(1, hands=hands)
     if len(players) != walk.num_players or set(players) != set(range(len(policies))):
         raise ValueError(
             f"players={players} must be {walk.num_players} with the numbers of all"

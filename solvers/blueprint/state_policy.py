@@ -7,7 +7,6 @@ rows of a table are the information states of a walk through a betting graph.
 
 from __future__ import annotations
 
-import io
 import pathlib
 
 import jax
@@ -16,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
-from jaxgames.files import DAMAGED_ARRAYS, write_file
+from jaxgames.files import DAMAGED_ARRAYS, write_arrays
 from jaxgames.holdem.betting_graph import graph_of_rules
 from jaxgames.holdem.card_abstraction import (
     BucketTables,
@@ -97,9 +96,7 @@ def write_state_policy(
         states = np.minimum(np.arange(begin, begin + _CHUNK), walk.num_states)
         read = _read_out(walk, policy, jnp.asarray(states, jnp.int32))
         rows[begin : begin + _CHUNK] = np.asarray(read)[: len(rows) - begin]
-    content = io.BytesIO()
-    np.savez_compressed(content, rows)
-    write_file(folder / POLICY_FILE, content.getbuffer())
+    write_arrays(folder / POLICY_FILE, rows)
     write_description(folder, poker=poker, abstraction=abstraction, buckets=buckets)
 
 

@@ -7,7 +7,6 @@ and `text`, a JSON object with the version, the board, the deals, action names a
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import pathlib
 import sys
@@ -15,7 +14,7 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgames.files import DAMAGED_ARRAYS, write_file
+from jaxgames.files import DAMAGED_ARRAYS, write_arrays
 from jaxgames.holdem.bet_sizes import BetSize, BetSizes
 from jaxgames.holdem.betting_tree import BettingAbstraction, BettingTree
 from solvers.holdem.subgame_spec import ranges_of_all_hands
@@ -57,9 +56,7 @@ def save_solution(path: pathlib.Path | str, tree: HoldemTree, policy: Policy) ->
         "abstraction": None if abstraction is None else dataclasses.asdict(abstraction),
         "dtype": str(tree.sequence_form.dtype),
     }
-    content = io.BytesIO()
-    np.savez_compressed(content, text=np.array(json.dumps(text)), **arrays)
-    write_file(path, content.getvalue())
+    write_arrays(path, text=np.array(json.dumps(text)), **arrays)
 
 
 def load_solution(path: pathlib.Path | str) -> tuple[HoldemTree, Policy]:

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL, record
 from solvers.perfect_information import puct_tree
 from solvers.perfect_information.positions import (
@@ -75,8 +76,7 @@ class AlphaZero:
         for name in ("exploration", "exploration_base", "concentration"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be positive")
-        if self.sampled_moves < 0:
-            raise ValueError(f"sampled_moves={self.sampled_moves} must be at least 0")
+        at_least(0, sampled_moves=self.sampled_moves)
 
 
 @record

@@ -32,6 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.checks import at_least
 from jaxgames.core import CHANCE, TERMINAL, Game, State, record
 from jaxgames.play import random_playouts
 from solvers.sampling.episodes import Playable, mix_bits, uniform_number
@@ -152,9 +153,7 @@ def indexed_game(
         row outside 0 to N - 1 or more decisions than `max_decisions`.
     """
     max_decisions = game.max_depth if max_decisions is None else max_decisions
-    for name, value in (("num_states", num_states), ("max_decisions", max_decisions)):
-        if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1")
+    at_least(1, num_states=num_states, max_decisions=max_decisions)
     index = hash_index(game, num_states=num_states) if index is None else index
     states = random_playouts(game, jax.random.key(0), num_playouts=256).states
     decides = np.asarray(states.actor) >= 0

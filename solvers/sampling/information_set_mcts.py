@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL, record
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, draw_place, split_by_player
@@ -47,8 +48,7 @@ class InformationSetMcts:
     def __post_init__(self):
         if not 0 <= self.exploration < math.inf:
             raise ValueError(f"exploration={self.exploration} must be at least 0 and finite")
-        if self.simulations < 1:
-            raise ValueError(f"simulations={self.simulations} must be at least 1")
+        at_least(1, simulations=self.simulations)
 
 
 @record

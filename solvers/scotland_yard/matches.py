@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.play import sample_chance
 from jaxgames.scotland_yard.board import WON
@@ -128,8 +129,7 @@ def make_pimbot(game: ScotlandYard, settings: pimbot.PimBot) -> PimBotAgent:
     Raises:
       ValueError: there are no simulations, or the game does not fit `yard_tables`.
     """
-    if settings.simulations < 1:
-        raise ValueError(f"simulations={settings.simulations} must be at least 1")
+    at_least(1, simulations=settings.simulations)
     return PimBotAgent(tables=yard_tables(game), settings=settings)
 
 

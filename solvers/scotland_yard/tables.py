@@ -52,11 +52,6 @@ class YardTables:
         """M; action M is to play a double card."""
         return self.lines.shape[0]
 
-    @property
-    def num_words(self) -> int:
-        """W."""
-        return self.spread.shape[1]
-
 
 def yard_tables(game: ScotlandYard) -> YardTables:
     """The tables of a game.

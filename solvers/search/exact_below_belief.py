@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from jaxgames.beliefs.listing import Listing
+from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
 from solvers.search import (
@@ -48,9 +49,7 @@ class Whole:
     averaging_power: float = 2.0
 
     def __post_init__(self):
-        for name in ("max_nodes", "num_iterations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        at_least(1, max_nodes=self.max_nodes, num_iterations=self.num_iterations)
         if not 0 <= self.averaging_power < math.inf:
             raise ValueError(
                 f"averaging_power={self.averaging_power} must be at least 0 and finite"

@@ -44,7 +44,6 @@ class DepthLimitedAgent:
       continuations: strategies to choose from at leaves; each player's first is the blueprint.
       limit: `limit(tree, root)` gives the public states at which a subgame from `root` ends, such
         as `ends_of_rounds`; states that are not below the root do not count.
-      both_choose: whether both players choose at leaves; by default only the agent's opponent.
       constraint: at the roots of all subgames but the first.
       solver, num_iterations: how subgames are solved (see `cfr.run`).
       abstraction: for each player, which actions [D_p, A] the abstraction has; None: all.
@@ -54,7 +53,6 @@ class DepthLimitedAgent:
     blueprint: Policy
     continuations: Continuations
     limit: Callable[[GameTree, int], Sequence[int] | np.ndarray]
-    both_choose: bool = False
     constraint: Constraint = "resolve"
     solver: Solver = dataclasses.field(default_factory=cfr.pcfr_plus)
     num_iterations: int = 1000
@@ -232,8 +230,7 @@ def _solved(
     """
     tree, player, opponent = agent.tree, before.player, 1 - before.player
     continuations = tuple(
-        rows if agent.both_choose or p == opponent else rows[:1]
-        for p, rows in enumerate(agent.continuations)
+        rows if p == opponent else rows[:1] for p, rows in enumerate(agent.continuations)
     )
     leaves = [int(leaf) for leaf in agent.limit(tree, root) if leaf != root]
     constraint = agent.constraint if root > 0 else "unsafe"

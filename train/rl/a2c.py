@@ -32,6 +32,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
@@ -51,11 +52,8 @@ class A2c:
     entropy: float = 0.01  # weight of the entropy bonus
 
     def __post_init__(self):
-        for name in ("critic_updates", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if not self.entropy >= 0:
-            raise ValueError(f"entropy={self.entropy} must be at least 0")
+        at_least(1, critic_updates=self.critic_updates, batch=self.batch)
+        at_least(0, entropy=self.entropy)
 
 
 @record
@@ -119,7 +117,9 @@ def policy_at(
     environment: Environment, learner: A2cLearner, node: Any, *, settings: A2c
 ) -> Float[Array, " A"]:
     """Returns the policy of the actor at a node of the environment's game."""
-    return _policy_at(environment, _graph(environment, settings), learner.params, node)
+    features, legal = environment.encoded(environment.observe(node))
+    outputs = apply_player_networks(_graph(environment, settings), learner.params, features)
+    return _policy(outputs[jnp.maximum(node.actor, 0), :-1], legal)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -153,7 +153,8 @@ def run(
         def critic(number, carry):
             params, _ = carry
             batch_key = jax.random.fold_in(key, number)
-            batch = _play_batch(environment, graph, params, batch_key, settings, fixed)
+            now = learner.replace(params=params)
+            batch = _play_batch(environment, now, batch_key, settings, fixed)
             gradient = jax.vmap(jax.grad(_critic_loss), (0, None, None, 0))
             gradients = gradient(params, graph, batch, batch.weight)
             return networks.descend(params, gradients, learner.critic_rate), batch
@@ -180,17 +181,11 @@ def _policy(logits, legal):
     return jnp.where(legal, jax.nn.softmax(jnp.where(legal, logits, -1e9)), 0)
 
 
-def _policy_at(environment, graph, params, node):
-    features, legal = environment.encoded(environment.observe(node))
-    outputs = apply_player_networks(graph, params, features)
-    return _policy(outputs[jnp.maximum(node.actor, 0), :-1], legal)
-
-
-def _play_batch(environment, graph, params, key, settings, fixed) -> _Batch:
+def _play_batch(environment, learner, key, settings, fixed) -> _Batch:
     """Plays the episodes of an update."""
 
     def policy(node):
-        return _policy_at(environment, graph, params, node)
+        return policy_at(environment, learner, node, settings=settings)
 
     keys = jax.random.split(key, settings.batch)
     lines = jax.vmap(lambda key: play(environment, key, policy, fixed=fixed))(keys)

@@ -33,6 +33,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import append_axes
+from jaxgames.checks import at_least
 from jaxgames.core import record
 from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
@@ -62,8 +63,7 @@ class Dqn:
 
     def __post_init__(self):
         for name in ("capacity", "batch", "learned", "target_every", "exploration_rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+            at_least(1, **{name: getattr(self, name)})
         if not 0 <= self.last_exploration <= 1:
             raise ValueError(f"last_exploration={self.last_exploration} must be from 0 to 1")
 
@@ -152,7 +152,9 @@ def policy_at(
     environment: Environment, learner: DqnLearner, node: Any, *, settings: Dqn
 ) -> Float[Array, " A"]:
     """Returns the greedy policy of the actor at a node of the environment's game."""
-    return _policy_at(environment, _graph(environment, settings), learner.params, node)
+    features, legal = environment.encoded(environment.observe(node))
+    values = apply_player_networks(_graph(environment, settings), learner.params, features)
+    return _greedy(values[jnp.maximum(node.actor, 0)], legal)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -184,7 +186,7 @@ def run(
 
     def play_and_learn(learner, key):
         play_key, learn_key = jax.random.split(key)
-        trajectories = _play_batch(environment, graph, learner, play_key, settings, fixed)
+        trajectories = _play_batch(environment, learner, play_key, settings, fixed)
         replay = add_transitions(learner.replay, trajectories)
         size = jnp.minimum(replay.count, settings.capacity)
         shape = (len(size), settings.learned)
@@ -259,20 +261,14 @@ def _greedy(values, legal):
     return jnp.where(legal, jax.nn.one_hot(best, values.shape[-1]), 0)
 
 
-def _policy_at(environment, graph, params, node):
-    features, legal = environment.encoded(environment.observe(node))
-    values = apply_player_networks(graph, params, features)
-    return _greedy(values[jnp.maximum(node.actor, 0)], legal)
-
-
-def _play_batch(environment, graph, learner, key, settings, fixed):
+def _play_batch(environment, learner, key, settings, fixed):
     """Plays the episodes of a round, with exploration."""
     done = jnp.minimum(learner.step / settings.exploration_rounds, 1)
     share = learner.first_exploration
     share = share + done * (jnp.minimum(settings.last_exploration, share) - share)
 
     def policy(node):
-        greedy = _policy_at(environment, graph, learner.params, node)
+        greedy = policy_at(environment, learner, node, settings=settings)
         return share * node.uniform + (1 - share) * greedy
 
     keys = jax.random.split(key, settings.batch)
