@@ -32,6 +32,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, Key, PyTree
 
+from jaxgames.arrays import at, choose
 from jaxgames.core import record
 from jaxgames.registry import unknown
 from solvers.device_batches import DATA
@@ -230,7 +231,7 @@ def update(
     )
     weighted = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
     accepted = weighted & jnp.all(jnp.stack(list(finite.values())))
-    learner = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), after, learner)
+    learner = choose(accepted, after, learner)
     return learner, Report(losses=values, finite=finite)
 
 
@@ -284,7 +285,7 @@ def learn(
     learner, report = jax.lax.scan(step, learner, batches)
     refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
     shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
-    return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
+    return learner, buffer, at(report.losses, shown)
 
 
 def _adding_up_to_one(weights):
