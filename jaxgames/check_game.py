@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from jaxgames.arrays import at
 from jaxgames.core import CHANCE, TERMINAL, Game, State, record
 from jaxgames.registry import make, registered
 
@@ -321,7 +322,7 @@ def _check_text(game: Game, trace: _Trace) -> None:
 
 def _state(trace: _Trace, playout: int, time: int) -> State:
     """One state of a playout."""
-    return jax.tree.map(lambda leaf: leaf[playout, time], trace.states)
+    return at(trace.states, (playout, time))
 
 
 def _after(trace: _Trace, playout: int, time: int) -> str:

@@ -14,9 +14,10 @@ import typing
 from typing import ClassVar
 
 import flax.struct
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from jaxgames.arrays import choose
 
 CHANCE = -1  # actor of a chance state
 TERMINAL = -2  # actor of a finished game
@@ -163,7 +164,7 @@ def absorb(before: State, after: State) -> State:
       `before` if it is terminal, else `after`.
     """
     done = before.actor == TERMINAL
-    return jax.tree.map(lambda old, new: jnp.where(done, old, new), before, after)
+    return choose(done, before, after)
 
 
 def no_legal(num_actions: int) -> Bool[Array, " A"]:

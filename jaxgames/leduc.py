@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import choose
 from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, no_legal, record
 from jaxgames.registry import register
 
@@ -122,7 +122,7 @@ class LeducPoker(Game):
     def step(self, state: LeducState, action: Int[Array, ""]) -> LeducState:
         dealing = state.actor == CHANCE
         dealt, bet = self._deal(state, action), self._bet(state, action)
-        after = jax.tree.map(lambda x, y: jnp.where(dealing, x, y), dealt, bet)
+        after = choose(dealing, dealt, bet)
         seats = jnp.arange(self.players, dtype=jnp.int32)
         own = jnp.sum(jnp.where(seats == after.actor, after.paid, 0), dtype=jnp.int32)
         acts = after.actor >= 0

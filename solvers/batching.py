@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from jaxgames.arrays import merge_axes
 from solvers.sequence_form import SequenceForm
 
 _CPU_BYTES = 2**24  # of the states that run at once on a CPU
@@ -87,7 +88,7 @@ def _in_parts(function, form, form_batched, state, count):
         return jnp.concatenate([x, padding]).reshape(-1, width, *x.shape[1:])
 
     result = jax.lax.map(run_part, jax.tree.map(in_parts, given))
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], result)
+    return jax.tree.map(lambda x: x[:size], merge_axes(result))
 
 
 def _part_bytes():

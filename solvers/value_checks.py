@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from jaxgames.arrays import choose
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import Listing
 from jaxgames.core import TERMINAL
@@ -100,7 +101,7 @@ def check_search(game: BeliefGame, params: PyTree, problem: Any) -> None:
             child=child,
         )
         below = game.child(state, jnp.clip(child, 0, game.num_children - 1))
-        state = jax.tree.map(lambda new, old, t=enters: jnp.where(t, new, old), below, state)
+        state = choose(enters, below, state)
     actor = game.actor(state)
     require(
         actor != TERMINAL,

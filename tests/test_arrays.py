@@ -1,17 +1,26 @@
 """Functions of arrays: axes, sums over actions, safe divisions, entries of pytrees, softmax."""
 
+import functools
+
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from jaxgames.arrays import (
     append_axes,
     at,
+    choose,
+    choose_rows,
+    index_batches,
     masked_log_softmax,
     masked_softmax,
     max_actions,
+    merge_axes,
     prepend_axes,
     safe_divide,
+    select_entry,
     sum_actions,
 )
 
@@ -29,6 +38,23 @@ def test_sums_and_maxima_over_actions():
     np.testing.assert_array_equal(max_actions(jnp.asarray(values)), values.max(axis=0))
 
 
+@pytest.mark.parametrize("longest", [3, 4])
+def test_sums_are_unrolled_up_to_the_length_asked_for(longest):
+    values = jnp.arange(12.0).reshape(4, 3)
+    total = functools.partial(sum_actions, longest=longest)
+    assert ("reduce_sum" in str(jax.make_jaxpr(total)(values))) == (longest < 4)
+    np.testing.assert_array_equal(total(values), values.sum(axis=0))
+
+
+def test_entries_are_selected_as_by_an_index():
+    values = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4)), jnp.float32)
+    number = jnp.array([2, 0, 1, 2])
+    expected = np.asarray(values)[number, np.arange(4)]
+    np.testing.assert_array_equal(select_entry(values, number), expected)
+    np.testing.assert_array_equal(select_entry([*values], number), expected)
+    np.testing.assert_array_equal(select_entry(values[:, 0], number), values[number, 0])
+
+
 def test_division_by_nothing_is_finite_as_is_its_derivative():
     def quotient(weights):
         return safe_divide(weights, jnp.sum(weights))
@@ -43,6 +69,42 @@ def test_entries_of_pytrees():
     found = at(tree, 1)
     np.testing.assert_array_equal(found["a"], [2, 3])
     assert int(found["b"][0]) == 1
+    for index in (slice(1, 3), np.array([0, 2]), jnp.array([True, False, True]), (2,)):
+        np.testing.assert_array_equal(at(tree, index)["a"], tree["a"][index])
+    np.testing.assert_array_equal(at(tree["a"], (1, 0)), 2)
+
+
+def test_first_two_axes_become_one():
+    tree = {"a": jnp.arange(24).reshape(2, 3, 4), "b": (jnp.arange(6).reshape(2, 3), None)}
+    merged = merge_axes(tree)
+    np.testing.assert_array_equal(merged["a"], np.arange(24).reshape(6, 4))
+    np.testing.assert_array_equal(merged["b"][0], np.arange(6))
+
+
+def test_one_of_two_pytrees_is_chosen_as_a_whole_or_by_rows():
+    these = {"a": jnp.ones((3, 2)), "b": jnp.ones(3, jnp.int32)}
+    those = jax.tree.map(jnp.zeros_like, these)
+    for condition in (True, False):
+        chosen = choose(jnp.bool_(condition), these, those)
+        chex.assert_trees_all_equal(chosen, these if condition else those)
+    rows = choose_rows(jnp.array([True, False, True]), these, those)
+    np.testing.assert_array_equal(rows["a"], [[1, 1], [0, 0], [1, 1]])
+    np.testing.assert_array_equal(rows["b"], [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("count", "small", "expected"),
+    [
+        (0, 0, []),
+        (7, 0, [[0, 1, 2, 3], [4, 5, 6, 6]]),
+        (8, 2, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        (7, 2, [[0, 1, 2, 3], [4, 5, 6, 6]]),
+        (5, 2, [[0, 1, 2, 3], [4, 4]]),
+        (2, 2, [[0, 1]]),
+    ],
+)
+def test_batches_of_numbers_have_one_size_or_a_small_one(count, small, expected):
+    assert [x.tolist() for x in index_batches(count, 4, small)] == expected
 
 
 def test_softmax_over_legal_actions_along_either_axis():

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from jaxgames.arrays import at, index_batches
 from jaxgames.beliefs.places import Places, table_places
 from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL
@@ -57,8 +58,7 @@ def play_match(
     chance_draws, action_draws = random.random((deals, depth)), random.random((2, deals, depth))
     keys = jax.random.split(jax.random.key(seed), (2, 2, deals))
     payoffs, size = np.zeros((deals, 2)), min(deals, _SIDE_BY_SIDE)
-    for begin in range(0, deals, size):
-        block = np.minimum(np.arange(begin, begin + size), deals - 1)  # padded with the last deal
+    for block in index_batches(deals, size):
         for seat in range(2):
             players = (agent, opponent) if seat == 0 else (opponent, agent)
             seated = [
@@ -73,7 +73,7 @@ def play_match(
                 action_draws=action_draws[seat, block],
             )
             payoffs[block, seat] = tree.returns[ends, seat]
-            report(min(size, deals - begin))
+            report(int(block[-1] - block[0]) + 1)
     return payoffs
 
 
@@ -104,9 +104,8 @@ class SeatedAgents:
         table = agent.table
         policies = np.zeros((len(history), max(table.num_actions)), np.float32)
         row = self.places.row[history, np.maximum(actor, 0)]
-        for begin in range(0, len(acting), self.batch):
-            block = np.minimum(np.arange(begin, begin + self.batch), len(acting) - 1)
-            games = acting[block]  # padded with the last game
+        for block in index_batches(len(acting), self.batch):
+            games = acting[block]
             self.states, policies[games] = _think(
                 table,
                 agent.params,
@@ -133,9 +132,9 @@ class SeatedAgents:
 @functools.partial(jax.jit, static_argnames="settings")
 def _think(table, params, every, step, states, games, settings):
     think = functools.partial(search_agent.think, table, params, settings=settings)
-    keys, actor, row = jax.tree.map(lambda x: x[games], every)
+    keys, actor, row = at(every, games)
     noise = jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
-    after, policy = jax.vmap(think)(noise, jax.tree.map(lambda x: x[games], states))
+    after, policy = jax.vmap(think)(noise, at(states, games))
     after = jax.tree.map(lambda x, new: x.at[games].set(new), states, after)
     return after, jax.vmap(policy_in_row)(policy, actor, row)
 

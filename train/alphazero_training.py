@@ -28,6 +28,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import merge_axes
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.checks import at_least
 from jaxgames.core import record
@@ -199,9 +200,7 @@ def train_step(
         played = _whole_games(game, params, opponent, keys, **common)
     else:
         self_play, played = _going_on(game, params, keys, state.self_play, **common)
-    examples, exists = jax.tree.map(
-        lambda x: x.reshape(-1, *x.shape[2:]), (played.examples, played.exists)
-    )
+    examples, exists = merge_axes((played.examples, played.exists))
     examples, exists = data_sharding.everywhere((examples, exists), mesh)
     buffer = replay.add(state.replay, examples, exists)
     learner, buffer, losses = learn(

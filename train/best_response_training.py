@@ -53,6 +53,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import choose, merge_axes
 from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL, record
 from jaxgames.debug import checked
@@ -281,8 +282,7 @@ def train_step(
         (environment, response, state.learner.params),
         (jax.random.split(play_key, settings.episodes), state.episodes),
     )
-    flat = functools.partial(jax.tree.map, lambda x: x.reshape(-1, *x.shape[2:]))
-    added = data_sharding.everywhere((flat(examples), flat(finished)), mesh)
+    added = data_sharding.everywhere(merge_axes((examples, finished)), mesh)
     buffer = replay.add(state.replay, *added)
     learner, buffer, losses = learn(
         graph,
@@ -353,7 +353,7 @@ def _advance(environment, response, params, key, episode: ResponseEpisode, *, se
     finished = over & (jnp.arange(len(waiting.value), dtype=jnp.int32) < searches)
     fresh = begin(response, new_key)
     after = ResponseEpisode(
-        standing=jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, state),
+        standing=choose(over, fresh, state),
         waiting=waiting,
         searches=jnp.where(over, 0, searches),
     )

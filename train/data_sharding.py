@@ -26,6 +26,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, PyTree
 
+from jaxgames.arrays import at
 from solvers.device_batches import DATA
 
 
@@ -59,7 +60,7 @@ def read(tables: Sequence[tuple[PyTree, Int[Array, " B"]]], mesh: Mesh | None) -
       mesh: the devices, which can share B and each n evenly; None: one device has all tables.
     """
     if mesh is None:
-        return [jax.tree.map(lambda x, i=index: x[i], table) for table, index in tables]
+        return [at(table, index) for table, index in tables]
     arrays, indices = zip(*tables, strict=True)
 
     def own_share(arrays, indices):
@@ -69,7 +70,7 @@ def read(tables: Sequence[tuple[PyTree, Int[Array, " B"]]], mesh: Mesh | None) -
             here = index - jax.lax.axis_index(DATA).astype(index.dtype) * size
             mine = (here >= 0) & (here < size)
             here = jnp.where(mine, here, 0)
-            found.append((jax.tree.map(lambda x, i=here: x[i], table), mine))
+            found.append((at(table, here), mine))
         rows = [jnp.where(mine[:, None], _rows(x, len(mine)), 0) for x, mine in found]
         # one device has each entry, so that a sum of bytes is its own
         share = jax.lax.psum_scatter(jnp.concatenate(rows, axis=1), DATA, tiled=True)

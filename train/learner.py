@@ -32,6 +32,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, Key, PyTree
 
+from jaxgames.arrays import at, choose
 from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.registry import unknown
@@ -194,8 +195,7 @@ def update(
     )
     weighted = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
     accepted = weighted & _all_finite(values)
-    learner = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), after, learner)
-    return learner, values
+    return choose(accepted, after, learner), values
 
 
 def _all_finite(values):
@@ -253,7 +253,7 @@ def learn(
     learner, values = jax.lax.scan(step, learner, batches)
     refused = ~_all_finite(values)
     shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
-    return learner, buffer, jax.tree.map(lambda x: x[shown], values)
+    return learner, buffer, at(values, shown)
 
 
 def _adding_up_to_one(weights):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from jaxgames.arrays import at
+from jaxgames.arrays import at, choose
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search import continual_resolving
@@ -26,7 +26,7 @@ from solvers.search.readouts import (
     target_state,
 )
 from solvers.search.search_state import NO_STEP, Problem, Search
-from solvers.search.search_tree import choose, uniform
+from solvers.search.search_tree import uniform
 from train.examples import Example, blank_example, make_example
 
 

@@ -19,6 +19,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key, PyTree
 
+from jaxgames.arrays import merge_axes
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.checks import at_least
 from jaxgames.core import record
@@ -205,10 +206,10 @@ def train_step(
     # 2. Some of their queries join the queue, their examples the replay buffer.
     episodes = played.episodes
     played, solved = data_sharding.everywhere((played.replace(episodes=None), solved), mesh)
-    queue = queries.push(queue, *jax.tree.map(_flat, (played.query, played.kept)))
+    queue = queries.push(queue, *merge_axes((played.query, played.kept)))
     kept = solved.kept & present[:, None]
-    queue = queries.push(queue, *jax.tree.map(_flat, (solved.query, kept)))
-    buffer = replay.add(state.replay, *jax.tree.map(_flat, (played.examples, played.ready)))
+    queue = queries.push(queue, *merge_axes((solved.query, kept)))
+    buffer = replay.add(state.replay, *merge_axes((played.examples, played.ready)))
     buffer = replay.add(buffer, solved.example, present)
     # 3. Gradient updates.
     learner, buffer, losses = learn(
@@ -308,7 +309,3 @@ def _search(shared, batch, *, settings):
 
 def _joined(first, second):
     return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), first, second)
-
-
-def _flat(x):
-    return x.reshape(-1, *x.shape[2:])

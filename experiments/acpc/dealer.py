@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from experiments.acpc.connection import MAX_LINE, Connection
+from experiments.engines.program import short
 from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL
 from jaxgames.holdem import acpc_protocol
@@ -128,7 +129,7 @@ def greet(client: Client, *, seconds: float) -> None:
     line = _receive(client, seconds, f"sent no version in {seconds:g} s")
     major = acpc_protocol.VERSION.partition(".")[0]
     if line.partition(".")[0] != major:
-        raise client.fails(f"sent {_short(line)} instead of {acpc_protocol.VERSION}")
+        raise client.fails(f"sent {short(line)} instead of {acpc_protocol.VERSION}")
 
 
 def play_match(
@@ -198,7 +199,7 @@ def _answer(game, client, asked, limits, used):
         try:
             acpc_protocol.parse_state(game, text)  # an answer that nobody waits for is skipped
         except ValueError:
-            raise client.fails(f"sent {_short(line)}, which is no answer") from None
+            raise client.fails(f"sent {short(line)}, which is no answer") from None
 
 
 def _corrected(game: Poker, state: PokerState, text: str, client: Client) -> int:
@@ -236,7 +237,3 @@ def _receive(client, seconds, late):
         raise client.fails("has closed the connection") from None
     except ValueError:
         raise client.fails(f"sent a line of more than {MAX_LINE} bytes") from None
-
-
-def _short(line, length=60):
-    return repr(line if len(line) <= length else line[:length] + "...")

@@ -24,6 +24,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from jaxgames.arrays import merge_axes
 from jaxgames.core import record
 from solvers.device_batches import DATA, check_even, split_calls
 from train import data_sharding
@@ -121,7 +122,7 @@ def train_step(
     turns = play(state.params, jax.random.split(play_key, devices))
     values, valued = value_targets(turns.reward, turns.discount, turns.ended)
     examples = (turns.features, turns.policy, values, valued)
-    examples = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), examples)
+    examples = merge_axes(examples)
     examples = data_sharding.everywhere(examples, mesh)
     order = jax.random.permutation(shuffle_key, settings.games * settings.moves)
     order = order[: settings.updates * settings.batch_size]

@@ -17,6 +17,7 @@ from experiments.harness.runs import read_config
 from experiments.scotland_yard import one_game
 from experiments.scotland_yard.mr_x_range import range_after_move, range_after_the_deal
 from experiments.scotland_yard.trained_students import trained_player
+from jaxgames.arrays import at
 from jaxgames.core import TERMINAL
 from jaxgames.registry import make
 from jaxgames.scotland_yard.maps import NOWHERE, TICKETS
@@ -127,7 +128,7 @@ def _play_game(
 
 def _first(states):
     """The only one of a batch of states."""
-    return jax.tree.map(lambda leaf: leaf[0], states)
+    return at(states, 0)
 
 
 @functools.partial(jax.jit, static_argnames="game")

@@ -22,6 +22,7 @@ from jaxtyping import PyTree
 from experiments.engines import networks
 from experiments.perfect_information.student_search import simulation_pace, student_search
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, legal_action_numbers
+from jaxgames.arrays import at
 from jaxgames.registry import unknown
 from solvers.perfect_information import alphazero_search, puct_tree
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
@@ -224,7 +225,7 @@ def _run(game: PgxBeliefs, params: PyTree, keys, state, begin, end, *, settings:
     search = growing_tree_cfr.finish(state)
     # the positions of the tree are not needed any more
     search = search.replace(problem=None, tree=search.tree.replace(state=None))
-    return state, jax.tree.map(lambda x: x[0], search)
+    return state, at(search, 0)
 
 
 def _likely_line(search: Search) -> tuple[int, ...]:

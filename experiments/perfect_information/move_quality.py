@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Int, Key
 
 from experiments.perfect_information.connect_four_positions import NO_MOVE, Positions
+from jaxgames.arrays import at, index_batches
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from solvers.perfect_information import matches
 from solvers.perfect_information.matches import Agent
@@ -71,8 +72,6 @@ def chosen_moves(
       batch: how many positions are asked for at a time.
     """
     moves = np.zeros(number, np.int32)
-    for begin in range(0, number, batch):
-        part = np.minimum(np.arange(begin, begin + batch), number - 1)  # padded with the last
-        asked = jax.tree.map(lambda x, part=part: x[part], states)
-        moves[part] = np.asarray(choose(part.astype(np.int32), asked))
+    for part in index_batches(number, batch):
+        moves[part] = np.asarray(choose(part.astype(np.int32), at(states, part)))
     return moves

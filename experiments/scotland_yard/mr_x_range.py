@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.core import record
 from jaxgames.scotland_yard.beliefs import (
     ScotlandYardBeliefs,
@@ -119,7 +120,7 @@ def _root_visits(agent, key, stations, states):
 @functools.partial(jax.jit, static_argnames="threshold")
 def _searched_policy(search, threshold):
     """What Mr X draws from `[A, N]` after the search of one agent, whose leaves are `[1, ...]`."""
-    policy = readouts.average_policy(jax.tree.map(lambda leaf: leaf[0], search))[0]
+    policy = readouts.average_policy(at(search, 0))[0]
     return readouts.without_rare(policy, threshold).astype(float)
 
 

@@ -27,6 +27,7 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import LOG, shared_sizes, student
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.arrays import at, index_batches
 from jaxgames.core import TERMINAL
 from nets import cvpn, parameters
 from solvers.device_batches import split_calls
@@ -222,9 +223,9 @@ def composed(
     for depth in range(int(positions.depth.max())):
         level = np.flatnonzero((positions.depth == depth) & (positions.actor >= 0))
         own = level[met[positions.actor[level], level]]
-        for begin in range(0, len(own), batch):
-            part = own[np.minimum(np.arange(begin, begin + batch), len(own) - 1)]
-            states = jax.tree.map(lambda x, part=part: x[part], positions.state)
+        for numbers in index_batches(len(own), batch):
+            part = own[numbers]
+            states = at(positions.state, part)
             policy[part, np.asarray(choose(part.astype(np.int32), states))] = 1
         for seat in range(2):  # the agent takes its action, the other player any
             taken = np.where((positions.actor[level] == seat)[:, None], policy[level] > 0, True)

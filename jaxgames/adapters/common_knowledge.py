@@ -8,14 +8,12 @@ player's information states at the other histories. No adapted library gives pub
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from jaxgames.game_tree import GameTree, make_game_tree
+from jaxgames.game_tree import GameTree, levels, make_game_tree
 
 UNKNOWN = -1  # the label where a player's information is not given
 
@@ -52,7 +50,7 @@ def complete_tree(
       ValueError: as `make_game_tree`.
     """
     states = complete_information_states(
-        parent=parent, parent_action=parent_action, depth=depth, actor=actor, labels=labels
+        parent=parent, parent_action=parent_action, actor=actor, labels=labels
     )
     return make_game_tree(
         parent=parent,
@@ -71,7 +69,6 @@ def complete_information_states(
     *,
     parent: Int[np.ndarray, " H"],
     parent_action: Int[np.ndarray, " H"],
-    depth: Int[np.ndarray, " H"],
     actor: Int[np.ndarray, " H"],
     labels: Int[np.ndarray, "H P"],
 ) -> Int[np.ndarray, "H P"]:
@@ -86,7 +83,6 @@ def complete_information_states(
     Args:
       parent: histories in breadth-first order, as for `make_game_tree`.
       parent_action: as for `make_game_tree`.
-      depth: number of moves before each history.
       actor: as for `make_game_tree`.
       labels: a number for what each player was told, UNKNOWN where it is not given. It must be
         given at the player's own decisions, and may be the same at different depths.
@@ -94,18 +90,18 @@ def complete_information_states(
     Returns:
       Numbers of information states, in no particular order.
     """
-    levels = _levels(depth)
+    by_depth = [slice(0, 1), *levels(parent)]
     by_player = (actor[parent] >= 0) & (parent >= 0)
     last = np.where(by_player, parent_action, -1)
     columns = []
     for player in range(labels.shape[1]):
         label, own = labels[:, player], actor == player
         observed = _dense(label, actor, np.where(label == UNKNOWN, last, -1))
-        group = _groups(levels, parent, own, observed, label != UNKNOWN)
+        group = _groups(by_depth, parent, own, observed, label != UNKNOWN)
         known = np.zeros(len(parent), np.int64)
         known[own] = 2 * label[own]  # even numbers for decisions, odd ones for the rest
         count = 0
-        for rows in levels:
+        for rows in by_depth:
             rest = np.arange(rows.start, rows.stop)[~own[rows]]
             above = parent[rest]
             action = np.where(own[above] & (above >= 0), parent_action[rest], -1)
@@ -136,7 +132,7 @@ def common_knowledge_classes(
     return _components(len(depth), edges)
 
 
-def _groups(levels, parent, own, observed, known):
+def _groups(by_depth, parent, own, observed, known):
     """Classes of histories of each depth that a player must not distinguish.
 
     Two histories are in one class if the player was told the same there, or if children at which it
@@ -145,7 +141,7 @@ def _groups(levels, parent, own, observed, known):
     alive = own.copy()  # whether the player acts here or later
     group = np.zeros(len(parent), np.int64)
     below = slice(0, 0)
-    for rows in reversed(levels):
+    for rows in reversed(by_depth):
         here, deep = np.arange(rows.start, rows.stop), np.arange(below.start, below.stop)
         deep = deep[alive[deep] & ~own[parent[deep]]]
         alive[parent[deep]] = True
@@ -181,9 +177,3 @@ def _dense(*columns):
         number = number * (1 + part.max(initial=0)) + part
         number = np.unique(number, return_inverse=True)[1]
     return number
-
-
-def _levels(depth):
-    """The rows of each depth, as slices."""
-    starts = np.searchsorted(depth, np.arange(depth[-1] + 2))
-    return [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgames.adapters.without_branches import WithoutBranches
+from jaxgames.arrays import choose
 
 _KOMI = 7.5
 
@@ -32,7 +33,7 @@ class _Rules:
         points = self.size**2
         passed = go._apply_pass(state._replace(ko=jnp.int32(-1)))
         placed = self._with_stone(state, jnp.minimum(action, points - 1))
-        after = jax.tree.map(lambda x, y: jnp.where(action < points, x, y), placed, passed)
+        after = choose(action < points, placed, passed)
         colours = jnp.sign(after.board)
         after = after._replace(board_history=jnp.roll(after.board_history, 1, 0).at[0].set(colours))
         history = after.hash_history.at[after.step_count].set(go._compute_hash(after))

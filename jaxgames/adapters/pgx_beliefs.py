@@ -25,9 +25,8 @@ from jaxgames.adapters.pgx import (
     seat_of,
 )
 from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
+from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import TERMINAL, record
-
-NOWHERE = -1  # rows in children that are impossible
 
 
 @record

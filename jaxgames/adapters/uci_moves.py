@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgames.adapters import board_text, chess_moves
+from jaxgames.adapters.pgx import lenient
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, legal_action_numbers
 
 _PIECES = ".PNBRQKkqrbnp"  # by pgx's numbers: 1 to 6 are the pieces of the player to move, -1 to -6
@@ -155,7 +156,7 @@ def from_fen(game: PgxBeliefs, text: str) -> PgxPosition:
     from pgx.experimental import chess
 
     read = chess.from_fen if game.env.id == "chess" else gardner_chess._from_fen
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+    with lenient():
         state = _without_past(game, read(text))
     turn = jnp.int32("wb".index(text.split()[1]))
     # pgx gives rewards for mate alone: who is to move has lost

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
+
+from jaxgames.arrays import choose
 
 
 class WithoutBranches:
@@ -17,12 +18,8 @@ class WithoutBranches:
         """The state after an action; a loss for an illegal one, as in pgx."""
         moved = self._step(state.replace(_step_count=state._step_count + 1), action, key)
         over = state.terminated | state.truncated
-        after = _where(over, state.replace(rewards=jnp.zeros_like(moved.rewards)), moved)
+        after = choose(over, state.replace(rewards=jnp.zeros_like(moved.rewards)), moved)
         lost = self._step_with_illegal_action(after, state.current_player)
-        after = _where(state.legal_action_mask[action], after, lost)
+        after = choose(state.legal_action_mask[action], after, lost)
         after = after.replace(legal_action_mask=after.legal_action_mask | after.terminated)
         return after.replace(observation=self.observe(after))
-
-
-def _where(condition, first, second):
-    return jax.tree.map(lambda *each: jnp.where(condition, *each), first, second)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
-from jaxgames.arrays import safe_divide
+from jaxgames.arrays import choose, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.beliefs.listing import in_blocks
 from jaxgames.core import CHANCE, TERMINAL
@@ -126,9 +126,7 @@ def _play(kind, game, noise):
     def step(state, noise):
         number = jnp.argmax(jnp.where(game.child_mask(state), noise, -1)).astype(jnp.int32)
         over = game.actor(state) == TERMINAL
-        after = jax.tree.map(
-            lambda old, new: jnp.where(over, old, new), state, game.child(state, number)
-        )
+        after = choose(over, state, game.child(state, number))
         return after, (after, jnp.where(over, -1, number))
 
     _, (states, numbers) = jax.lax.scan(step, game.root(), noise)

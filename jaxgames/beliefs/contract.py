@@ -23,6 +23,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.game_tree import GameTree
 
 PublicState = PyTree  # a game's own record of arrays
@@ -86,7 +87,7 @@ class BeliefGame(abc.ABC):
 
     def child(self, state: PublicState, number: Int[Array, ""] | int) -> PublicState:
         """One public child; games override this where it is cheaper than making all of them."""
-        return jax.tree.map(lambda leaf: leaf[number], self.children(state))
+        return at(self.children(state), number)
 
     @abc.abstractmethod
     def child_mask(self, state: PublicState) -> Bool[Array, " K"]:

@@ -152,9 +152,7 @@ def _one_to_one(place, first, second):
 
 def _pair_matrices(tree, rows, shape):
     """Weights and weighted payoffs `[S, N0, N1]` of pairs of rows: sums over histories."""
-    chance = tree.chance_prob.copy()
-    for level in levels(tree.parent):
-        chance[level] *= chance[tree.parent[level]]
+    chance = tree.chance_reach()
     weights, payoffs = np.zeros((2, *shape))
     place = tree.public_state, rows[0], rows[1]
     ended = tree.actor == TERMINAL

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
-from jaxgames.arrays import on_device
+from jaxgames.arrays import at, index_batches, on_device
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 
@@ -115,10 +115,8 @@ def in_blocks(
     states = jax.tree.map(np.asarray, states)  # JAX would dispatch a gather for each block
     count = len(jax.tree.leaves(states)[0])
     parts = []
-    for begin in range(0, count, size):
-        block = np.minimum(np.arange(begin, begin + size), count - 1)
-        values = function(jax.tree.map(lambda x, block=block: x[block], states))
-        parts.append(jax.tree.map(np.asarray, values))
+    for block in index_batches(count, size):
+        parts.append(jax.tree.map(np.asarray, function(at(states, block))))
     return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, Listing
 from jaxgames.core import TERMINAL, record
@@ -55,7 +56,7 @@ def row_moves(game: BeliefGame, listing: Listing) -> tuple[RowMoves, RowMoves]:
         for begin in range(0, len(numbers), _BLOCK):
             states = numbers[begin : begin + _BLOCK]
             padded = np.resize(states, _BLOCK)  # one compilation serves all blocks
-            there = jax.tree.map(lambda x, p=padded: x[p], above)
+            there = at(above, padded)
             found = _unit_moves(game, there, child[padded] != NO_STATE, acting)
             for player, (moves, good) in enumerate(found):
                 counts = (player != acting) | (actor[states] == acting)

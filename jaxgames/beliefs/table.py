@@ -8,7 +8,6 @@ another belief-level game (`tabulate`).
 from __future__ import annotations
 
 import functools
-import operator
 
 import flax.struct
 import jax
@@ -16,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxgames.arrays import on_device
+from jaxgames.arrays import on_device, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import TERMINAL, record
 
 _MOST_KINDS = 64  # of terminals
-_LONG = 16  # axes longer than this are reduced, shorter ones added up
 State = Int[Array, ""]  # number of a public state
 NOWHERE = -1  # in tables: this child, parent or row does not exist
+_sum = functools.partial(sum_actions, longest=16)  # over the leading axis
 
 
 @record
@@ -290,10 +289,3 @@ def kinds_of_payoffs(
         scales=on_device(scales, dtype),
         matrices=on_device(matrices.reshape(-1, *payoffs.shape[1:]), dtype),
     )
-
-
-def _sum(values):
-    """Sum over the leading axis, unrolled where it is short: XLA:CPU reduces those slowly."""
-    if values.shape[0] > _LONG:
-        return jnp.sum(values, axis=0)
-    return functools.reduce(operator.add, [values[i] for i in range(values.shape[0])])

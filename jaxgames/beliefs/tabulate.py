@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgames.arrays import on_device
+from jaxgames.arrays import at, on_device
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, in_blocks, list_public_states
 from jaxgames.beliefs.row_moves import WATCHING, row_moves
@@ -129,7 +129,7 @@ def _maps(game, listing):
 def _maps_of(count, actions, rows, moves):
     """One player's maps of rows, in a game of `count` public states."""
     acts = moves.action != WATCHING
-    acted, seen = (jax.tree.map(lambda x, m=mask: x[m], moves) for mask in (acts, ~acts))
+    acted, seen = (at(moves, mask) for mask in (acts, ~acts))
     return {
         "from_act": _lists(
             (count, rows), (acted.child, acted.row_below), acted.action * rows + acted.row

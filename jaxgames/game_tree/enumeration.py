@@ -245,8 +245,7 @@ def _number(keys_by_level: list[np.ndarray]) -> np.ndarray:
         rows = np.ascontiguousarray(keys.astype(np.int32))
         void = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
         _, index, inverse = np.unique(void, return_index=True, return_inverse=True)
-        order = np.empty(len(index), np.int64)
-        order[np.argsort(index)] = np.arange(len(index))  # number by first occurrence
-        numbers.append(order[inverse] + first)
+        rank = np.argsort(np.argsort(index))  # by first occurrence
+        numbers.append(rank[inverse] + first)
         first += len(index)
     return np.concatenate(numbers)

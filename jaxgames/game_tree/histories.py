@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from jaxgames.arrays import on_device
+from jaxgames.arrays import at, choose, on_device
 from jaxgames.core import Game, State
 from jaxgames.game_tree.tree import GameTree
 
@@ -36,7 +36,7 @@ def states_at(game: Game, tree: GameTree, histories: Int[np.ndarray, " n"]) -> l
         for actions in moves_to(tree, block):
             states = _step(game, states, on_device(actions, np.int32))
         host = jax.tree.map(np.asarray, states)
-        replayed += [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(_BLOCK)]
+        replayed += [at(host, i) for i in range(_BLOCK)]
     return [replayed[i] for i in inverse]
 
 
@@ -51,7 +51,7 @@ def _step(game, states, actions):
 
     def step(state, action):
         moved = game.step(state, jnp.maximum(action, 0))
-        return jax.tree.map(lambda new, old: jnp.where(action >= 0, new, old), moved, state)
+        return choose(action >= 0, moved, state)
 
     return jax.vmap(step)(states, actions)
 

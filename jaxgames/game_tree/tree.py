@@ -119,8 +119,7 @@ def make_game_tree(
         num_decisions.append(decisions)
         num_states.append(count)
     _, first, public = np.unique(public_state, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
+    rank = np.argsort(np.argsort(first))
     tree = GameTree(
         parent=parent.astype(np.int32),
         parent_action=parent_action.astype(np.int32),
@@ -172,9 +171,7 @@ def _decisions_first(states, acting):
     _, first, dense = np.unique(states, return_index=True, return_inverse=True)
     decides = np.zeros(len(first), bool)
     decides[dense[acting]] = True
-    order = np.lexsort((first, ~decides))
-    rank = np.empty(len(first), np.int64)
-    rank[order] = np.arange(len(first))
+    rank = np.argsort(np.lexsort((first, ~decides)))
     return rank[dense], int(decides.sum()), len(first)
 
 

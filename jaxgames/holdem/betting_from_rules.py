@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from jaxgames.arrays import at
 from jaxgames.core import CHANCE, no_legal
 from jaxgames.holdem.bet_sizes import BetSizes, BetSizesByStreet
 from jaxgames.holdem.betting_from_sizes import SizesBuilder, checked_sizes
@@ -28,7 +29,7 @@ from jaxgames.holdem.betting_tree import (
     BettingAbstraction,
     BettingTree,
     BettingTreeBuilder,
-    selected,
+    restricted_to,
 )
 from jaxgames.holdem.rules import Poker, PokerState
 
@@ -133,11 +134,11 @@ class _RulesBuilder(BettingTreeBuilder):
         parents, actions = level.parents[batch], level.actions[batch]
         # some actions are played again, so that all batches have one size and are one program
         rows = np.searchsorted(level.nodes, np.resize(parents, BATCH))
-        before = jax.tree.map(lambda x: x[rows], level.states)
+        before = at(level.states, rows)
         after = _states_after(self.game, before, np.resize(actions, BATCH).astype(np.int32))
         before, after = jax.tree.map(lambda x: x[: len(actions)], jax.device_get((before, after)))
         # an action has the same name at all decisions
-        state = jax.tree.map(lambda x: x[0], before)
+        state = at(before, 0)
         names = {action: self.game.action_name(state, action) for action in set(actions.tolist())}
         columns = actions, parents, before.round, after.over, after.folded.any(axis=1)
         columns = *columns, after.actor, after.round, after.spent
@@ -146,7 +147,7 @@ class _RulesBuilder(BettingTreeBuilder):
             nodes.append(self.add_outcome(names[action], *outcome))
         decisions = ~after.over
         rows, actions = np.nonzero(after.legal[decisions])
-        states = jax.tree.map(lambda x: x[decisions], after.replace(legal=None))
+        states = at(after.replace(legal=None), decisions)
         nodes = np.array(nodes)[decisions]
         return _Level(states, nodes, nodes[rows], actions)
 
@@ -170,7 +171,7 @@ def _depth_first(tree: BettingTree) -> BettingTree:
         if node != NO_NODE:
             order.append(node)
             waiting.extend(children[node])
-    return selected(tree, np.array(order))
+    return restricted_to(tree, np.array(order))
 
 
 @functools.partial(jax.jit, static_argnums=0)

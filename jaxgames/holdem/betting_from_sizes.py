@@ -30,7 +30,7 @@ from jaxgames.holdem.betting_tree import (
     BettingTree,
     BettingTreeBuilder,
     descendants,
-    selected,
+    restricted_to,
 )
 from jaxgames.holdem.rules import UNLIMITED
 
@@ -132,7 +132,7 @@ def subtree(tree: BettingTree, node: int) -> BettingTree:
     """
     builder = SizesBuilder.resumed(tree, node, MAX_NODES, deals=True)
     base, num_raises = builder.street_so_far(node)
-    part = selected(tree, descendants(tree, node))
+    part = restricted_to(tree, descendants(tree, node))
     street, abstraction = int(tree.street[node]), tree.abstraction
     return dataclasses.replace(
         part,

@@ -192,8 +192,7 @@ def _in_order(states, first, rows):
         {node: [child for child, *_ in row] for node, row in enumerate(rows)}
     )
     order = [*sorter.static_order()][::-1]
-    place, width = np.empty(len(order), int), max(map(len, rows))
-    place[order] = np.arange(len(order))
+    place, width = np.argsort(order), max(map(len, rows))
     child = np.full((len(order), width), NO_NODE)
     added = np.zeros((len(order), width), int)
     for node, row in enumerate(rows):

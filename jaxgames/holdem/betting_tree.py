@@ -61,7 +61,7 @@ def descendants(tree: BettingTree, node: int) -> Int[np.ndarray, " _"]:
     return np.flatnonzero(below)
 
 
-def selected(tree: BettingTree, nodes: Int[np.ndarray, " _"]) -> BettingTree:
+def restricted_to(tree: BettingTree, nodes: Int[np.ndarray, " _"]) -> BettingTree:
     """The tree of some of a tree's nodes, in their order.
 
     Args:

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int16
 
-from jaxgames.arrays import on_device
+from jaxgames.arrays import index_batches, on_device
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS, SUITS
 from jaxgames.holdem.equity import BLOCKED, beaten_and_not_lost, rank_hands
@@ -265,10 +265,3 @@ def _net_wins(boards):
         return jnp.where(ranking.strength == BLOCKED, jnp.int16(SHARES_CARD), net)
 
     return jax.vmap(on_board)(boards)
-
-
-def index_batches(count: int, size: int) -> Iterator[Int[np.ndarray, " size"]]:
-    """Yields the numbers 0 to `count - 1` in batches of `size`; the last batch is filled with
-    `count - 1`."""
-    for begin in range(0, count, size):
-        yield np.minimum(np.arange(begin, begin + size), count - 1)

@@ -24,12 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt
 
+from jaxgames.arrays import index_batches
 from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
     MAX_BOARD_CARDS,
     board_symmetries,
     canonical_boards,
-    index_batches,
     num_deals,
     possible_hands,
 )

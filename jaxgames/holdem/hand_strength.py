@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Int16, Integer
 
+from jaxgames.arrays import index_batches
 from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
     MAX_BOARD_CARDS,
     SHARES_CARD,
     canonical_boards,
-    index_batches,
     net_wins,
     num_opponent_hands,
 )

@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxgames.arrays import choose
 from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, no_legal, record
 from jaxgames.holdem.cards import RANKS, SUITS
 from jaxgames.holdem.hand_evaluator import in_full_deck, strength
@@ -168,7 +169,7 @@ class Poker(Game):
     def step(self, state: PokerState, action: Int[Array, ""]) -> PokerState:
         dealing = state.actor == CHANCE
         dealt, bet = self._deal(state, action), self._bet(state, action)
-        after = jax.tree.map(lambda x, y: jnp.where(dealing, x, y), dealt, bet)
+        after = choose(dealing, dealt, bet)
         begins = dealing | (after.round > state.round)  # no card may be dealt in a later round
         last = jnp.where(begins, self._at_round(self.first, after.round) - 1, state.actor)
         after = after.replace(actor=self._actor(after, last))

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.arrays import at, choose
 from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.game_tree import GameTree
@@ -105,7 +106,7 @@ class ScotlandYardBeliefs(BeliefGame):
         board, station = late_start(self.game, position)
         later = self.start.replace(board=board, possible=self._stations() == station)
         is_late = jax.random.bernoulli(coin, self.late_starts)
-        return _select(is_late, later, self._random_deal(deal))
+        return choose(is_late, later, self._random_deal(deal))
 
     def _random_deal(self, key):
         theirs, his = {*self.game.detective_starts}, {*self.game.mr_x_starts}
@@ -152,8 +153,8 @@ class ScotlandYardBeliefs(BeliefGame):
     @jax.jit  # several methods need it: traced once for all of them
     def children(self, state: YardPublicState) -> YardPublicState:
         actor = self.actor(state)
-        others = _select(actor == 1, self._after_detective(state), self._after_showing(state))
-        return _select(actor == 0, self._after_mr_x(state), others)
+        others = choose(actor == 1, self._after_detective(state), self._after_showing(state))
+        return choose(actor == 0, self._after_mr_x(state), others)
 
     def child_mask(self, state: YardPublicState) -> Bool[Array, " K"]:
         actor, k = self.actor(state), self._children()
@@ -301,7 +302,7 @@ class ScotlandYardBeliefs(BeliefGame):
         option, loses = jnp.minimum(k // 2, passing), k % 2 == 1
         goes_on = jnp.where(through, WON, RUNNING)[option]
         return YardPublicState(
-            board=jax.tree.map(lambda leaf: leaf[option], boards),
+            board=at(boards, option),
             possible=state.possible[None, :] & (lost[option] == loses[:, None]),
             result=jnp.where(loses, LOST, goes_on).astype(jnp.int32),
             showing=jnp.zeros_like(k),
@@ -447,10 +448,6 @@ def _check_deal(game, starts):
             f"scotland_yard_beliefs: detective_starts={starts} must be {game.detectives} {among}"
             f" {game.detective_starts}{such}: beliefs begin after the detectives are dealt"
         )
-
-
-def _select(condition, first, second):
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), first, second)
 
 
 def _repeat(leaf, like):

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import choose
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, record
 from jaxgames.registry import register
@@ -187,8 +188,7 @@ class ScotlandYard(Game):
         board, mr_x, seen = self._move(state, action)
         if self.num_deals:
             dealt = self._deal(state, action)
-            pick = lambda new, old: jnp.where(state.actor == CHANCE, new, old)  # noqa: E731
-            board, mr_x, seen = jax.tree.map(pick, dealt, (board, mr_x, seen))
+            board, mr_x, seen = choose(state.actor == CHANCE, dealt, (board, mr_x, seen))
         moved = board.moves > state.board.moves
         shows = moved & jnp.asarray(self.reveal_mask)[board.moves]
         seen = seen + jnp.where(shows, (BLACK + 2) * (mr_x + 1), 0)

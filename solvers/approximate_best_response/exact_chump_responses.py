@@ -34,13 +34,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from jaxgames.arrays import index_batches
 from jaxgames.holdem.betting_from_rules import state_after
 from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
     SHARES_CARD,
     CanonicalBoards,
     canonical_boards,
-    index_batches,
     net_wins,
     num_opponent_hands,
 )

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
+from jaxgames.arrays import choose
 from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.holdem.hand_evaluator import dealt_suit_sets, in_full_deck, suit_sets
 from jaxgames.holdem.hand_percentile import hand_percentile
@@ -166,7 +167,7 @@ class StrengthPoker(Poker):
         before = jax.lax.while_loop(more, lambda state: self._deal(state, card(state)), state)
         after = self.step(before, card(before))
         dealing = state.actor == CHANCE
-        return jax.tree.map(lambda new, old: jnp.where(dealing, new, old), after, state)
+        return choose(dealing, after, state)
 
     def features_of_actor(self, state: PokerState) -> Float[Array, " F"]:
         """Returns the actor's features, without computing the other player's."""

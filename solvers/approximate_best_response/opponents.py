@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import at, merge_axes
 from jaxgames.checks import at_least
 from jaxgames.core import State, record
 from jaxgames.game_tree import GameTree, check_policies
@@ -91,8 +92,8 @@ def rules_opponent(
         legal actions.
     """
     states = random_playouts(game.game, jax.random.key(0), num_playouts=64).states
-    states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
-    shape = jax.eval_shape(function, params, jax.tree.map(lambda x: x[0], states)).shape
+    states = merge_axes(states)
+    shape = jax.eval_shape(function, params, at(states, 0)).shape
     if shape != (game.num_actions,):
         raise ValueError(
             f"the opponent's policy in a state of {game.game} has shape {shape}, not"

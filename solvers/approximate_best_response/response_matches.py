@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import index_batches
 from jaxgames.checks import at_least
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import GameTree, own_sequence
@@ -53,8 +54,7 @@ def play(
     keys = jax.random.split(key, num_games)
     batch = min(batch, num_games)
     payoffs = []
-    for first in range(0, num_games, batch):
-        rows = np.minimum(np.arange(first, first + batch), num_games - 1)  # repeats the last game
+    for rows in index_batches(num_games, batch):
         payoffs.append(_play_batch(response, params, keys[rows], settings))
     return np.concatenate(payoffs)[:num_games].astype(np.float64)
 
@@ -163,26 +163,14 @@ def response_policy(
     waiting, reached = np.ones(count, bool), before < 0
     while (here := np.flatnonzero(waiting & reached)).size:
         waiting[here] = False
-        for rows in _batches(here, batch):
+        for numbers in index_batches(len(here), batch, small=max(batch // 8, 1)):
+            rows = here[numbers]
             actions = _actions(response, params, key, first + rows, place[first + rows], settings)
             policy[rows] = np.eye(policy.shape[1])[np.asarray(actions)]
             report(len(np.unique(rows)))
         state, action = np.divmod(before, source.num_actions)
         reached = (before >= 0) & ~waiting[state] & (policy[state, action] > 0)
     return policy
-
-
-def _batches(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Splits rows into batches of one size, or of an eighth of it where that is enough.
-
-    The last batch is filled up by repeating its last row.
-    """
-    begin = 0
-    while begin < len(rows):
-        small = max(size // 8, 1)
-        length = small if len(rows) - begin <= small else size
-        yield rows[np.minimum(np.arange(begin, begin + length), len(rows) - 1)]
-        begin += length
 
 
 @functools.partial(jax.jit, static_argnames="settings")

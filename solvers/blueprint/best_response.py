@@ -21,7 +21,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Float, Int, Num
 
-from jaxgames.arrays import at
+from jaxgames.arrays import at, index_batches
 from jaxgames.holdem.betting_tree import NO_NODE
 from jaxgames.holdem.canonical_boards import HAND_IMAGES, NextCards, canonical_boards, next_cards
 from jaxgames.holdem.cards import NUM_CARDS
@@ -121,15 +121,14 @@ def _shared_out(blueprint, boards, rivers, *, player, mesh, report):
     """Yields the responder's values `[1326, M]` at the rounds of some boards of one street, which
     the devices share."""
     size = 1 if mesh is None else mesh.size
-    for begin in range(0, len(boards), size):
-        which = np.minimum(np.arange(begin, begin + size), len(boards) - 1)  # the last one again
+    for which in index_batches(len(boards), size):
         given = np.stack([boards[n] for n in which]).astype(np.int32)
         more = rivers and _in_arrays([rivers[n] for n in which])
         values = np.asarray(_values_of_boards(blueprint, given, more, player=player, mesh=mesh))
-        done = min(begin + size, len(boards))
+        done = int(which[-1]) + 1
         if report is not None:
             report(done / len(boards))
-        yield from values[: done - begin]
+        yield from values[: done - which[0]]
 
 
 def _in_arrays(each):

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.arrays import written
+from jaxgames.arrays import select_entry, written
 from jaxgames.core import record
 from jaxgames.holdem.betting_graph import END, BettingGraph, graph_of_tree
 from jaxgames.holdem.betting_tree import NO_NODE
@@ -274,7 +274,7 @@ def walk_down(
     buckets = deals.bucket.reshape(-1, shape[1])
 
     def state_of(row, history):
-        bucket = jnp.where(row[:, _ACTIONS] > 0, selected(buckets, row[:, _PLACE]), 0)
+        bucket = jnp.where(row[:, _ACTIONS] > 0, select_entry(buckets, row[:, _PLACE]), 0)
         return row[:, _FIRST] + history * row[:, _BUCKETS] + bucket
 
     # winnings are computed on the way: at the end XLA would draw the deals anew for each decision;
@@ -333,19 +333,11 @@ def _winnings(walk, still_in, paid, strength):
     wins = [(hand == best).astype(jnp.int32) for hand in shown]
     winners, pot = sum(wins), sum(paid)
     shares = [pot * (walk.parts // number) for number in range(1, walk.num_players)]
-    share = selected(shares, winners - 1)
+    share = select_entry(shares, winners - 1)
     return [
         jnp.where(winners == walk.num_players, 0, win * share - walk.parts * chips)
         for win, chips in zip(wins, paid, strict=True)
     ]
-
-
-def selected(columns: Sequence[Array] | Array, index: Int[Array, "..."]) -> Array:
-    """The entries `columns[index[d]][d]` of a few columns, without a gather; 1 or more axes d."""
-    chosen = columns[0]
-    for number in range(1, len(columns)):
-        chosen = jnp.where(index == number, columns[number], chosen)
-    return chosen
 
 
 def picked(weights: Sequence[Float[Array, " D"]], noise: Float[Array, " D"]) -> Int[Array, " D"]:
@@ -383,7 +375,7 @@ def play(
             for policy in policies
         ]
         number = seats[spot.actor]
-        weights = [selected(columns, number) for columns in zip(*given, strict=True)]
+        weights = [select_entry(columns, number) for columns in zip(*given, strict=True)]
         return carry, picked(weights, noise[0]), spot.state < walk.num_states
 
     winnings, decided = walk_down(walk, deals, key, choose, (), width=1)

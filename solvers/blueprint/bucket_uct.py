@@ -27,8 +27,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from jaxgames.arrays import select_entry
 from jaxgames.core import record
-from solvers.blueprint.betting_walk import BettingWalk, Spot, picked, selected, walk_down
+from solvers.blueprint.betting_walk import BettingWalk, Spot, picked, walk_down
 from solvers.blueprint.dealt_hands import DealtHands, deal_hands
 from solvers.device_batches import device_bytes
 from solvers.sampling.uct import Reading, Uct
@@ -250,7 +251,7 @@ def play_batch(
     # a bit for each player who has not left its tree
     all_inside = jnp.full_like(deals.strength[0], 2**walk.num_players - 1)
     winnings, (state, action, actor) = walk_down(walk, deals, key, choose, all_inside, width=2)
-    own = selected([won[None] for won in winnings], actor)
+    own = select_entry([won[None] for won in winnings], actor)
     more = jnp.stack([jnp.ones_like(state), own], axis=-1)
     numbers = jax.lax.ScatterDimensionNumbers(
         update_window_dims=(2,), inserted_window_dims=(0, 1), scatter_dims_to_operand_dims=(0, 1)

@@ -8,6 +8,7 @@ groups.
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +68,7 @@ def make_deal(
     Returns:
       The deal, and how many groups its hands make: the deal is valid if this is at most G.
     """
-    num_hands = _num_hands(len(board))
+    num_hands = math.comb(NUM_CARDS - len(board), 2)
     strength = hand_strengths(board)
     order = jnp.argsort(strength, stable=True)[NUM_HANDS - num_hands :].astype(jnp.int32)
     cards = jnp.asarray(HANDS, jnp.int32)[order]
@@ -117,11 +118,6 @@ def make_deals(
         return on_device(tables, boards)
     specs = dict(in_specs=(P(), P(DATA)), out_specs=P(DATA), check_vma=False)
     return jax.shard_map(on_device, mesh=mesh, **specs)(tables, boards)
-
-
-def _num_hands(num_cards):
-    left = NUM_CARDS - num_cards
-    return left * (left - 1) // 2
 
 
 def _grouped(bucket):

@@ -9,6 +9,7 @@ dealt vary by some thousands.
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +99,7 @@ def values_on_boards(
 def _value(zero, one, board):
     """What player 0 wins of player 1, on average over all pairs of hands on a board."""
     left = NUM_CARDS - len(board)
-    hands = left * (left - 1) // 2
+    hands, others = math.comb(left, 2), math.comb(left - 2, 2)
     players = zero, one
     deals = [make_deal(b.buckets, board, groups=hands)[0] for b in players]
     reaches = [
@@ -117,7 +118,7 @@ def _value(zero, one, board):
             buckets = [deal.bucket[street] for deal in deals]
             chunk = functools.partial(_of_rounds, family.template, deals[0], buckets)
             total += jnp.sum(jax.lax.map(chunk, (tables, reach, *chips)))
-    return total / (hands * (left - 2) * (left - 3) // 2)
+    return total / (hands * others)
 
 
 def _of_rounds(template, deal, buckets, given):

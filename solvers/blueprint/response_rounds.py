@@ -65,8 +65,7 @@ def values_at_rounds(
     """
     game, buckets = blueprint.game, blueprint.buckets
     street = buckets.num_cards.index(len(board))
-    left = NUM_CARDS - len(board)
-    deal, _ = make_deal(buckets, board, groups=left * (left - 1) // 2)
+    deal, _ = make_deal(buckets, board, groups=math.comb(NUM_CARDS - len(board), 2))
     hands = numbers_of_deal(deal)
     read = lambda _, table: list(table)  # noqa: E731
     reaches = reaches_at_rounds(game, blueprint.policy, deal, read=read)[street]

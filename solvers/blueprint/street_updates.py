@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from jaxgames.arrays import written
+from jaxgames.arrays import at, written
 from solvers.blueprint.betting_rounds import Family
 from solvers.blueprint.bucket_game import in_chunks
 from solvers.blueprint.bucket_rows import copied
@@ -53,7 +53,7 @@ def over_chunks(
     def one(k, carry):
         tables, worth = carry
         old = [copied(x, k) for x in tables]
-        here = jax.tree.map(lambda x: x[k], given)
+        here = at(given, k)
         *new, values = written(update(*old, *here))
         put = lambda whole, part: whole.at[k].set(part)  # noqa: E731
         return jax.tree.map(put, (tables, worth), (tuple(new), values))
@@ -103,7 +103,7 @@ def over_deals(
 
     def on_device(state, deals):
         if alone:
-            return iterated(state, jax.tree.map(lambda x: x[0], deals), axes)
+            return iterated(state, at(deals, 0), axes)
         one = lambda state, deal: iterated(state, deal, (_DEALS, *axes))  # noqa: E731
         return jax.vmap(one, (None, 0), None, axis_name=_DEALS)(state, deals)
 

@@ -20,6 +20,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.holdem.betting_tree import BettingTree
 from jaxgames.holdem.ranges import HANDS
 from solvers.holdem.sequence_layout import HoldemLayout
@@ -96,7 +97,7 @@ def _on_all_devices(mesh, function):
     """The function, jitted, of parts with a leading axis of devices."""
 
     def on_device(*parts):
-        results = function(*jax.tree.map(lambda x: x[0], parts))
+        results = function(*at(parts, 0))
         return jax.tree.map(lambda x: x[None], results)
 
     specs = dict(in_specs=P(BOARDS), out_specs=P(BOARDS))

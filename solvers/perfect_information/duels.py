@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import choose_rows
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.device_batches import split_calls
@@ -78,9 +79,9 @@ def play(
         drawn = jax.vmap(jax.random.fold_in, (0, None))(keys, turn)
         actions, noted = player(drawn, states, jnp.sum(moved, axis=1, dtype=jnp.int32))
         after = jax.vmap(position_after, (None, 0, 0))(game, states, actions)
-        states = _where(active, after, states)
+        states = choose_rows(active, after, states)
         moved = moved.at[:, turn].set(active)
-        noted = _where(active, noted, jax.tree.map(jnp.zeros_like, noted))
+        noted = choose_rows(active, noted, jax.tree.map(jnp.zeros_like, noted))
         notes = jax.tree.map(lambda old, new: old.at[:, turn].set(new), notes, noted)
         return turn + 1, states, moved, notes
 
@@ -161,7 +162,7 @@ def play_on(
         ended = jax.vmap(game.actor)(after) == TERMINAL
         payoffs = jnp.where(ended, jax.vmap(lambda state: payoff(game, state, 0))(after), 0)
         following = GamesUnderWay(
-            states=_where(ended, roots, after),
+            states=choose_rows(ended, roots, after),
             num_moves=jnp.where(ended, 0, under_way.num_moves + 1),
         )
         return following, Turns(notes=notes, ended=ended, payoffs=payoffs)
@@ -225,12 +226,3 @@ def _silent(player):
 def _roots(game, number):
     """`number` first positions."""
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), game.root())
-
-
-def _where(mask, new, old):
-    """`new` where the mask `[B]` holds, else `old`, in all leaves `[B, ...]`."""
-
-    def leaf(x, y):
-        return jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y)
-
-    return jax.tree.map(leaf, new, old)

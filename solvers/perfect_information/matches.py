@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL
 from solvers.device_batches import split_calls
@@ -196,7 +197,7 @@ def _payoffs(game, states):
 def _asked(keys, states, moves, numbers):
     """Fresh keys, positions and numbers of moves of some games; those of any for numbers beyond."""
     numbers = jnp.minimum(numbers, len(moves) - 1)
-    keys, states, moves = jax.tree.map(lambda x: x[numbers], (keys, states, moves))
+    keys, states, moves = at((keys, states, moves), numbers)
     return jax.vmap(jax.random.fold_in)(keys, moves), states, moves
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.beliefs.listing import distinct_states, in_blocks
 from jaxgames.core import TERMINAL, record
@@ -61,9 +62,9 @@ def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> 
             lambda block: _expand(game, block), level, size=_BLOCK
         )
         levels.append(level)
-        below = jax.tree.map(lambda leaf, m=mask: leaf[m], below)
+        below = at(below, mask)
         first, number = distinct_states(below)
-        level = jax.tree.map(lambda leaf, f=first: leaf[f], below)
+        level = at(below, first)
         child = np.full(mask.shape, NOWHERE, np.int32)
         child[mask] = count + number
         for values, new in zip((actors, children, payoffs), (actor, child, payoff), strict=True):

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import PublicState
 from jaxgames.core import TERMINAL, record
 
@@ -99,7 +100,7 @@ def simulate(
       look: the position that an action leads to.
     """
     place, column, passed = _walk(tree, choose)
-    before = jax.tree.map(lambda x: x[place], tree.state)
+    before = at(tree.state, place)
     is_over = tree.actor[place] == TERMINAL
     new = look(before, _action(tree, place, column))
     passed |= (_places(tree) == tree.count) & ~is_over

@@ -21,6 +21,7 @@ Example:
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -167,7 +168,7 @@ def uniform_numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array,
     time. `key` is consumed.
     """
     words = jax.random.key_data(key).astype(jnp.uint32)
-    return uniform_number(words[-2:], jnp.arange(_size(shape), dtype=jnp.uint32)).reshape(shape)
+    return uniform_number(words[-2:], jnp.arange(math.prod(shape), dtype=jnp.uint32)).reshape(shape)
 
 
 def uniform_number(words: UInt32[Array, "2"], count: UInt32[Array, "..."]) -> Float[Array, "..."]:
@@ -175,13 +176,6 @@ def uniform_number(words: UInt32[Array, "2"], count: UInt32[Array, "..."]) -> Fl
     bits = mix_bits(mix_bits(count * jnp.uint32(0x9E3779B9) + words[0]) ^ words[1])
     mantissa = (bits >> jnp.uint32(9)) | jnp.uint32(0x3F800000)
     return jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1
-
-
-def _size(shape):
-    size = 1
-    for length in shape:
-        size *= length
-    return size
 
 
 def mix_bits(bits: UInt32[Array, "..."]) -> UInt32[Array, "..."]:

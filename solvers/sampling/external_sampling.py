@@ -36,7 +36,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from jaxgames.arrays import sum_actions
+from jaxgames.arrays import choose, sum_actions
 from jaxgames.core import TERMINAL, record
 from solvers.batching import widest
 from solvers.regret import RegretState, match
@@ -239,7 +239,7 @@ def step_walk(
     # The other players' actions are sampled from their policies; chance from its own.
     sampled = episodes.pick_action(policy, _noise(words, walk.traversal, 2 * walk.step + 1))
     chosen = jnp.where(others, sampled, jnp.minimum(following, none - 1))
-    on = jax.tree.map(lambda x, y: jnp.where(others, x, y), node, waiting)
+    on = choose(others, node, waiting)
     traversal, step = walk.traversal + ends.astype(jnp.int32), jnp.where(ends, 0, walk.step + 1)
     noise = _noise(words, traversal, 2 * step)[None]
     return TraversalState(

@@ -33,12 +33,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from jaxgames.arrays import sum_actions
+from jaxgames.arrays import select_entry, sum_actions
 from jaxgames.core import TERMINAL, record
 from jaxgames.registry import unknown
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, proportional_policy, select_entry
+from solvers.sampling.decision_tree import DecisionTree, proportional_policy
 from solvers.sampling.episodes import Trajectory
 from solvers.sampling.mccfr_settings import Mccfr
 from solvers.sequence_form import Policy

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from jaxgames.arrays import at
 from jaxgames.beliefs import list_public_states
 from jaxgames.beliefs.listing import MAX_STATES, distinct_states
 from jaxgames.scotland_yard.beliefs import NOT_SHOWING, ScotlandYardBeliefs, YardPublicState
@@ -175,7 +176,7 @@ def _list_stage(game, boards, end, boards_at_once, max_states):
     parts = [
         _Part(end, *count, *own) for count, *own in zip(counts, ends, boards_of_ends, strict=True)
     ]
-    return parts, jax.tree.map(lambda leaf: leaf[first], below)
+    return parts, at(below, first)
 
 
 def _slice(boards, first, count):

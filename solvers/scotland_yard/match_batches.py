@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxgames.arrays import at
 from jaxgames.scotland_yard.rules import ScotlandYard
 from solvers.device_batches import on_each_device, split_calls
 from solvers.scotland_yard import matches
@@ -71,7 +72,7 @@ def compiled_play(game: ScotlandYard, mesh: Mesh | None = None) -> Play:
     referee = jax.jit(
         split_calls(lambda player, batch: matches.referee(game, player, *batch), mesh)
     )
-    taken = jax.jit(_taken)
+    taken = jax.jit(at)
     programs = {}  # of agents that play
 
     def programs_of(agents):
@@ -133,8 +134,3 @@ def sizes(batch: int, devices: int = 1) -> tuple[int, ...]:
     """The sizes that a batch may have, the largest first; devices share each evenly."""
     found = [devices * math.ceil(share * batch / devices) for share in _SHARES]
     return tuple(dict.fromkeys(found))
-
-
-def _taken(match, games):
-    """Some games of a batch."""
-    return jax.tree.map(lambda x: x[games], match)

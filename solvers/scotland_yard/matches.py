@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
+from jaxgames.arrays import choose_rows
 from jaxgames.checks import at_least
 from jaxgames.core import record
 from jaxgames.play import sample_chance
@@ -260,7 +261,7 @@ def think(
     """
     drawn = jax.vmap(jax.random.fold_in)(keys, states.state.num_steps)
     thought, actions = agent.act(drawn, memory, states, side=side)
-    return _where(to_move(states, player), thought, memory), actions
+    return choose_rows(to_move(states, player), thought, memory), actions
 
 
 def referee(
@@ -278,7 +279,7 @@ def referee(
     exists = (actions >= 0) & (actions < game.num_actions)
     chosen = jnp.where(exists, actions, 0)[:, None]
     allowed = exists & jnp.take_along_axis(states.state.legal, chosen, axis=1)[:, 0]
-    return _where(acts, after_actions(game, states, actions), states), acts, allowed | ~acts
+    return choose_rows(acts, after_actions(game, states, actions), states), acts, allowed | ~acts
 
 
 def _turn(game, agents, player, side, match):
@@ -293,12 +294,6 @@ def _turn(game, agents, player, side, match):
         for agent, memory in zip(agents, memories, strict=True)
     )
     return match.replace(states=after, memories=memories, legal=match.legal & legal)
-
-
-def _where(mask, new, old):
-    """Records `[B, ...]` with the games of the mask from the first."""
-    pick = lambda x, y: jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y)  # noqa: E731
-    return jax.tree.map(pick, new, old)
 
 
 def deal(game: ScotlandYard, key: Key[Array, ""]) -> MatchStates:

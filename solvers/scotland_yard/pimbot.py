@@ -40,6 +40,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.arrays import choose
 from jaxgames.core import record
 from jaxgames.scotland_yard.board import LOST, RUNNING, WON
 from solvers.scotland_yard import location_categories, noise, playouts, station_sets
@@ -251,7 +252,7 @@ def _descend(tables, tree, begin, seed, settings, assumed):
         word = noise.bits(seed, descent.depth + 1)
         action = _select(tree, games, node, allowed, number, word, settings)
         moved = advance(tables, position, action)
-        position = jax.tree.map(lambda new, old: jnp.where(inside, new, old), moved, position)
+        position = choose(inside, moved, position)
         child = tree.child[games, node, action]
         running = position.result == RUNNING
         new_child = inside & running & (child == NO_NODE)

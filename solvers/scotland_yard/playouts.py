@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt
 
+from jaxgames.arrays import choose
 from jaxgames.core import record
 from jaxgames.scotland_yard.board import LOST, RUNNING
 from jaxgames.scotland_yard.maps import BLACK, FAR
@@ -156,7 +157,7 @@ def _detective(tables, position, d, totals, word, epsilon):
 def _moved(tables, position, line, acts, moves_on, player):
     """The position after a player's move or pass where it acts, and the number of the move."""
     after = after_move(tables, position, line, moves_on, jnp.zeros_like(acts))
-    after = jax.tree.map(lambda new, old: jnp.where(acts, new, old), after, position)
+    after = choose(acts, after, position)
     return after, jnp.where(moves_on, move_number(tables, player, line), NO_MOVE)
 
 

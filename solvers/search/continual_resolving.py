@@ -24,13 +24,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from jaxgames.arrays import at
+from jaxgames.arrays import at, choose
 from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from solvers.batching import widest
 from solvers.search.lazy_search import end_of_path
 from solvers.search.readouts import average_policy
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, Problem, Search
-from solvers.search.search_tree import LEAF, LazyTree, SearchTree, choose
+from solvers.search.search_tree import LEAF, LazyTree, SearchTree
 
 
 def first_problem(

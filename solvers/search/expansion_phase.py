@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.arrays import LONG, at, safe_divide, sum_actions
+from jaxgames.arrays import LONG, at, choose_rows, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from jaxgames.core import TERMINAL, record
 from solvers.search.forest import (
@@ -190,10 +190,10 @@ def _step(game, noise, forest, layout, walk, settings, settled):
         counts = walk.live & (actor == p)
         decision = jnp.where(counts, number, layout.no_decision)
         visits.append(table.at[action, decision, row].add(1, mode="drop"))
-    keep = lambda new, old: jnp.where(walk.live.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
+    place, pair = choose_rows(walk.live, (after, take(pairs)), (walk.place, walk.pair))
     return _Walk(
-        place=keep(after, walk.place),
-        pair=keep(take(pairs), walk.pair),
+        place=place,
+        pair=pair,
         live=walk.live & (after < layout.inner),
         visits=tuple(visits),
     )

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from jaxgames.arrays import at
+from jaxgames.arrays import at, merge_axes
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search.forest import (
@@ -256,14 +256,13 @@ def _grown(forest, layout, new, since, *, leaf):
     forest, spots = _children_placed(forest, layout, new)
     # 2. Links, states and rows: of the nodes, and of their children.
     below = _links_below(layout, place, links, new.kind, new.child)
-    flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
-    where = jnp.concatenate([place, flat(jnp.where(new.exists, spots, layout.nowhere + 1))])
-    both = lambda own, lower: jnp.concatenate([own, flat(lower)])  # noqa: E731
+    where = jnp.concatenate([place, merge_axes(jnp.where(new.exists, spots, layout.nowhere + 1))])
+    both = lambda own, lower: jnp.concatenate([own, merge_axes(lower)])  # noqa: E731
     put = lambda table, own, lower: table.at[where].set(  # noqa: E731
         both(own, lower).astype(table.dtype), mode="drop"
     )
     # 3. Values: nodes keep those of the leaves that they were, and new leaves begin with 0.
-    fresh = flat(jnp.where(new.exists & ~new.ends, spots, layout.nowhere + 1))
+    fresh = merge_axes(jnp.where(new.exists & ~new.ends, spots, layout.nowhere + 1))
     valued = jnp.concatenate([place, fresh])
 
     def worth(table, own):

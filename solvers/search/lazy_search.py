@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.arrays import safe_divide
+from jaxgames.arrays import choose, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL
 from solvers.regret import RegretState
@@ -29,7 +29,7 @@ from solvers.search.lazy_layout import LazyLayout, lazy_layout
 from solvers.search.lazy_trees import add_children, best_actions, plant
 from solvers.search.query_log import with_new_calls
 from solvers.search.search_state import NO_STEP, GrowingTreeCfr, Problem, Search, Searches
-from solvers.search.search_tree import LEAF, LazyTree, choose
+from solvers.search.search_tree import LEAF, LazyTree
 
 _ROOT_CHUNK = 8  # children of a root that are valued at a time, at most
 

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from jaxgames.arrays import at
+from jaxgames.arrays import at, merge_axes
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search.lazy_layout import LazyLayout
@@ -238,7 +238,7 @@ def _children(game, params, trees, parent, action, *, evaluate):
     fields that depend on the search."""
     dtype = trees.since.dtype
     states = jax.vmap(jax.vmap(game.child, (None, 0)))(at(trees.state, parent), action)
-    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
+    flat = merge_axes(states)
     looked_at = _looked_at(game, params, flat, dtype, evaluate=evaluate)
     looked_at += _highest(looked_at[-1], dtype)
     actor, worth, prior, best, best_action = jax.tree.map(

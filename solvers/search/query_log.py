@@ -96,7 +96,7 @@ def with_new_calls(log: QueryLog, states: PublicState, valued: Bool[Array, "B m"
     order = jnp.argsort(~valued, axis=1, stable=True)  # those that are valued come first
     spot = jnp.take_along_axis(order, jnp.minimum(which, valued.shape[1] - 1), axis=1)
     searches = jnp.arange(len(valued), dtype=jnp.int32)[:, None]
-    drawn = jax.tree.map(lambda x: x[searches, spot], states)
+    drawn = at(states, (searches, spot))
     return _replaced(log, number, replaced, drawn, jax.tree.map(jnp.ones_like, log.reach))
 
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import choose
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState
 from jaxgames.core import CHANCE, TERMINAL, record
 from solvers.search import (
@@ -29,7 +30,6 @@ from solvers.search import (
     readouts,
 )
 from solvers.search.search_state import NO_STEP, GrowingTreeCfr, Search
-from solvers.search.search_tree import choose
 
 
 @record

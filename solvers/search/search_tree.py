@@ -6,7 +6,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Int
 
 from jaxgames.arrays import sum_actions
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState
@@ -136,8 +136,3 @@ def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Policy:
     """The policy that is uniform over the actor's legal actions; 0 in rows without any."""
     first, second = (actions.astype(dtype) for actions in game.legal(state))
     return tuple(x / jnp.maximum(sum_actions(x), 1)[None] for x in (first, second))
-
-
-def choose(condition: Bool[Array, ""], these: PyTree, those: PyTree) -> PyTree:
-    """`these` where the condition holds, else `those`."""
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), these, those)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxgames.arrays import append_axes, max_actions, sum_actions
+from jaxgames.arrays import append_axes, max_actions, merge_axes, sum_actions
 from solvers.sequence_form.sequence_form import SequenceForm
 from solvers.sequence_form.sparse_sum import stored
 from solvers.sequence_form.treeplex import Group, Treeplex
@@ -59,7 +59,7 @@ def _downwards(player, table, start, combine):
         parts = []
         for group in level.groups:
             parent = group.parent(above)
-            parts.append(_flat(combine(append_axes(next(tables), parent[None]), parent[None])))
+            parts.append(merge_axes(combine(append_axes(next(tables), parent[None]), parent[None])))
         rows.append(_joined(parts, player.opaque_one))
     return _concatenate(rows)
 
@@ -135,10 +135,6 @@ def _joined(parts, opaque_one):
     if len(parts) > 1:
         parts = stored(lambda *parts: parts, opaque_one, *parts)
     return _concatenate(parts)
-
-
-def _flat(block):
-    return block.reshape(-1, *block.shape[2:])
 
 
 def _concatenate(parts):

@@ -231,8 +231,7 @@ class _HistoryTable:
             level = np.flatnonzero(np.isin(parent, level))
             level = level[np.lexsort((action[level], rank[parent[level]]))]
         rows = np.concatenate(order)
-        place = np.empty(len(rows), int)
-        place[rows] = np.arange(len(rows))
+        place = np.argsort(rows)
         columns = {name: column[rows] for name, column in self.columns.items()}
         parent = np.where(columns["parent"] < 0, -1, place[columns["parent"]])
         return columns | dict(parent=parent)

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.arrays import append_axes
+from jaxgames.arrays import append_axes, at, choose, merge_axes
 from jaxgames.checks import at_least
 from jaxgames.core import record
 from nets.player_networks import apply_player_networks
@@ -198,11 +198,7 @@ def run(
         gradients = jax.tree.map(lambda g: jnp.where(append_axes(size > 0, g), g, 0), gradients)
         params = networks.descend(learner.params, gradients, learner.rate)
         step = learner.step + 1
-        target = jax.tree.map(
-            lambda new, old: jnp.where(step % settings.target_every == 0, new, old),
-            params,
-            learner.target,
-        )
+        target = choose(step % settings.target_every == 0, params, learner.target)
         return learner.replace(step=step, params=params, target=target, replay=replay)
 
     return episodes.repeat_episodes(play_and_learn, learner, key, num_rounds)
@@ -243,10 +239,8 @@ def add_transitions(replay: DqnReplay, trajectories: episodes.Trajectory) -> Dqn
         kept = mine & (number >= old.count + jnp.sum(mine, dtype=jnp.int32) - (rows - 1))
         place = jnp.where(kept, number % (rows - 1), rows - 1)
 
-        def put(old, new):
-            return old.at[place].set(new.reshape(-1, *new.shape[2:]))
-
-        buffers = jax.tree.map(put, old.replace(count=None), new)
+        put = lambda old, added: old.at[place].set(added)  # noqa: E731
+        buffers = jax.tree.map(put, old.replace(count=None), merge_axes(new))
         return buffers.replace(count=old.count + jnp.sum(mine, dtype=jnp.int32))
 
     return jax.vmap(add_own)(jnp.arange(num_players, dtype=jnp.int32), replay)
@@ -277,7 +271,7 @@ def _play_batch(environment, learner, key, settings, fixed):
 
 def _loss(params, target, replay, rows, graph, environment):
     """One player's mean squared error of Q-values, on rows of its buffer."""
-    drawn = jax.tree.map(lambda leaf: leaf[rows], replay.replace(count=None))
+    drawn = at(replay.replace(count=None), rows)
     features, _ = environment.encoded(drawn.seen)
     next_features, next_legal = environment.encoded(drawn.following)
     later = nnx.merge(graph, target)(next_features)
