@@ -168,7 +168,7 @@ def _list_stage(game, boards, end, boards_at_once, max_states):
         listing = _list_boards(game, own, end, max_states)
         states = jax.tree.map(np.asarray, listing.state)
         ends.append(np.flatnonzero(_has_shown_himself(states, moves=end)))
-        reached.append(jax.tree.map(lambda leaf, e=ends[-1]: leaf[e], states))
+        reached.append(at(states, ends[-1]))
         counts.append((len(own.result), len(listing.parent)))
     below = _without_history(game, jax.tree.map(lambda *leaves: np.concatenate(leaves), *reached))
     first, board = distinct_states(below)

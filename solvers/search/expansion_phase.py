@@ -190,10 +190,9 @@ def _step(game, noise, forest, layout, walk, settings, settled):
         counts = walk.live & (actor == p)
         decision = jnp.where(counts, number, layout.no_decision)
         visits.append(table.at[action, decision, row].add(1, mode="drop"))
-    place, pair = choose_rows(walk.live, (after, take(pairs)), (walk.place, walk.pair))
     return _Walk(
-        place=place,
-        pair=pair,
+        place=choose_rows(walk.live, after, walk.place),
+        pair=choose_rows(walk.live, take(pairs), walk.pair),
         live=walk.live & (after < layout.inner),
         visits=tuple(visits),
     )
