@@ -33,6 +33,7 @@ LONG = (
     "solvers.sampling.indexed_game",
     "solvers.scotland_yard.pimbot",
     "solvers.search",
+    "train.alphazero_training",
     "train.best_response_training",
     "train.rl.a2c",
     "train.rl.environment",

@@ -1,11 +1,20 @@
 """Training by AlphaZero (Silver et al. 2018), or of a best response to a fixed agent.
 
-    graph, params = nnx.split(new_value_prior(game, seed=0))
-    search = AlphaZero(ValuePriorEvaluator(graph), simulations=32, noise=0.25, sampled_moves=10)
-    learner = LearnerSettings(policy_weight=1.0, l2=1e-4)
-    settings = AlphaZeroSettings(search=search, learner=learner, games=64, updates=16)
-    state = alphazero_training.init(game, params, key, settings=settings)
-    state, metrics = alphazero_training.train_step(game, graph, state, settings=settings)
+    >>> import jax
+    >>> import jaxgames
+    >>> from flax import nnx
+    >>> from nets import ValuePriorEvaluator, new_value_prior
+    >>> from solvers.perfect_information import AlphaZero
+    >>> from train import AlphaZeroSettings, LearnerSettings, alphazero_training
+    >>> game = jaxgames.make("pgx:tic_tac_toe").belief_game()
+    >>> graph, params = nnx.split(new_value_prior(game, seed=0, width=8, depth=1))
+    >>> search = AlphaZero(ValuePriorEvaluator(graph), simulations=4, noise=0.25, sampled_moves=5)
+    >>> learner = LearnerSettings(batch_size=8, capacity=64, policy_weight=1.0, l2=1e-4)
+    >>> settings = AlphaZeroSettings(search=search, learner=learner, games=4, updates=1)
+    >>> state = alphazero_training.init(game, params, jax.random.key(0), settings=settings)
+    >>> state, metrics = alphazero_training.train_step(game, graph, state, settings=settings)
+    >>> int(metrics["games"])
+    4
 
 A step plays whole games side by side and makes some gradient updates. The games wait for the last
 of them; with `moves` a step makes that many in each game instead, a new game follows where one
