@@ -155,7 +155,7 @@ def test_what_is_no_fen_is_refused(text, message):
 def test_a_king_that_can_be_taken_is_seen():
     """In positions of random games, in which the other player would be to move."""
     generator, checks = np.random.default_rng(0), 0
-    for _ in range(20):
+    for _ in range(5):
         board = chess.Board()
         while not board.is_game_over():
             place, turn = board.fen().split()[:2]
@@ -165,7 +165,7 @@ def test_a_king_that_can_be_taken_is_seen():
             checks += board.is_check()
             moves = [*board.legal_moves]
             board.push(moves[generator.integers(len(moves))])
-    assert checks > 100
+    assert checks > 25
 
 
 def test_vertices_are_those_of_gtp():
