@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import shlex
+import subprocess
 import sys
 from unittest import mock
 
@@ -419,3 +420,16 @@ def test_a_person_plays_against_an_engine(monkeypatch, capsys):
     assert "two passes\nYou win +1" in said
     assert cli.main([*words, "--opponent", "uniform", "--games", "4"]) == 2
     assert "see the command engine_match" in capsys.readouterr().err
+
+
+def test_an_engine_that_waits_for_a_line_ends_when_it_is_asked():
+    command = [sys.executable, "-m", "experiments", "uci", "--game", "gardner_chess"]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with subprocess.Popen(command, cwd=results.ROOT, text=True, **pipes) as engine:
+        engine.stdin.write("uci\n")
+        engine.stdin.flush()
+        while engine.stdout.readline().strip() != "uciok":
+            assert engine.poll() is None
+        engine.terminate()
+        assert engine.wait(timeout=60) == 130
+        assert engine.stderr.read().split() == ["interrupted"]

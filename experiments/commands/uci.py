@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from typing import Literal
 
@@ -36,7 +37,9 @@ def main(arguments: Arguments, *, command: str) -> None:
         simulations=arguments.simulations,
         seed=arguments.seed,
     )
-    server.run(line.decode(errors="replace") for line in sys.stdin.buffer)
+    # A file of its own: Python cannot end while a thread waits in `sys.stdin`.
+    lines = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    server.run(line.decode(errors="replace") for line in lines)
 
 
 COMMAND = Command(Arguments, main)
