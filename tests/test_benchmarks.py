@@ -170,9 +170,9 @@ def test_an_interrupted_benchmark_is_resumed(tmp_path):
         record.run(tmp_path, resume=True)
 
 
-def test_a_benchmark_of_turns_is_not_resumed(tmp_path):
+def test_a_benchmark_that_keeps_nothing_is_not_resumed(tmp_path):
     record = counted(float)
-    with pytest.raises(ValueError, match="benchmark counted take turns, so that it cannot be"):
+    with pytest.raises(ValueError, match="benchmark counted keeps no measurements, so that it"):
         record.run(tmp_path / "out", resume=True)
     assert not (tmp_path / "out").exists()
     record.run(tmp_path / "out")

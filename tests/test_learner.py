@@ -390,3 +390,9 @@ def test_what_is_not_finite_is_named_and_not_learned(field, part, player):
 def test_bad_settings(setting, message):
     with pytest.raises(ValueError, match=message):
         LearnerSettings(**setting)
+
+
+def test_networks_with_statistics_of_batches_are_refused():
+    params = nnx.split(nnx.BatchNorm(4, rngs=nnx.Rngs(0)))[1]
+    with pytest.raises(ValueError, match="params hold a BatchStat at"):
+        learning.new_learner(params, SETTINGS)

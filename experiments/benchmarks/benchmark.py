@@ -120,8 +120,8 @@ class Benchmark(Generic[Config, Measured]):
         check_names("preset", [preset], self.presets)
         if resume and not self.resumable:
             raise ValueError(
-                f"the programs of benchmark {self.name} take turns, so that it cannot be resumed:"
-                " use another --out, or --overwrite to start again"
+                f"benchmark {self.name} keeps no measurements, so that it cannot be resumed: use"
+                " another --out, or --overwrite to start again"
             )
         config = dataclasses.replace(self.presets[preset], **changes)
         self.check(config)

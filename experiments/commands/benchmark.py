@@ -21,7 +21,7 @@ class Arguments:
     out: pathlib.Path
     """Folder for the results, which is made if it does not exist."""
     preset: Literal["smoke", "cpu", "gpu"] | None = None
-    """smoke: seconds; cpu: minutes, up to forty; gpu: minutes of one, of `accelerator` and
+    """smoke: seconds; cpu: minutes to two hours; gpu: minutes of one, of `accelerator` and
     `board_steps` alone. None: cpu, of `accelerator` gpu."""
     resume: bool = False
     """Continue an interrupted run in --out; of `search` alone."""

@@ -151,7 +151,10 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "two hours on two cores (an estimate from single steps)",
+        "cpu": (
+            "two hours on two cores with units for bfloat16, several times as long without"
+            " (estimates from single steps)"
+        ),
         "gpu": "seven minutes on an H200: one network, with larger batches",
         "paper": "larger batches and more training, for an accelerator",
     },
