@@ -76,7 +76,7 @@ COMMAND = training_experiment(
     },
     targets=TARGETS,
     presets=PRESETS,
-    deviations=(CHOSEN_RATE,),
+    deviations=lambda config: (CHOSEN_RATE,),
     preset_docs={
         "smoke": "a minute",
         "cpu": "less than two hours on two cores",

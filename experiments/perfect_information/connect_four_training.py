@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,13 +18,21 @@ import numpy as np
 from rich.table import Table
 
 from experiments.harness import devices, plots, results
-from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.experiment import Experiment, preset_of, text_table
 from experiments.harness.network_files import NETWORKS, write_network
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information import move_quality
 from experiments.perfect_information.connect_four_positions import COLUMNS, read_positions
 from experiments.perfect_information.student import ALONE, Speed, Student, speed
+from experiments.perfect_information.trained_seeds import (
+    Cell,
+    EarlierRun,
+    Measured,
+    SeedOptions,
+    taken_over,
+    with_seeds,
+)
 from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -48,7 +56,9 @@ class Config:
 
     measured_at: tuple[int, ...]  # steps of training, which ends at the last
     simulations: tuple[int, ...]  # of searches that are measured; ALONE: the network alone
-    seeds: int = 3  # networks that are trained
+    seeds: int = 3  # networks
+    first_seed: int = 0
+    earlier: tuple[EarlierRun, ...] = ()  # which have trained some of them
     every: int = 1  # of the positions, one in this many is measured
     batch: int = 32  # positions side by side when measured
     training_simulations: int = 32
@@ -83,29 +93,6 @@ SMOKE = Config(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Measured:
-    """The moves of an agent after some training."""
-
-    seed: int
-    step: int
-    simulations: int
-    games: int  # that have ended in training
-    positions: int
-    keeps: float  # share of positions in which its move keeps the result
-    decides: float  # the same among the positions in which some moves do not
-    best: float  # share of positions in which its move has the best score
-    first: int  # column of its first move of the game
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Cell(Measured):
-    """The same with what the training has cost."""
-
-    seconds: float  # of training, as a step takes in its end
-    evaluations: int  # of the network in training
-
-
 def learner_settings(config: Config) -> LearnerSettings:
     """How networks learn, the same with both agents."""
     return LearnerSettings(
@@ -132,6 +119,9 @@ def training_experiment(
     label: Callable[[int], str],
     shared: Callable[[Config], Mapping[str, int]],
     targets: Mapping[str, float],
+    deviations: Callable[[Config], Iterable[str]],
+    options: type[SeedOptions] = SeedOptions,
+    configure: Callable[[Config, Any], Config] = preset_of,
     **fields: Any,
 ) -> Experiment:
     """The experiment that trains one kind of agent.
@@ -143,6 +133,9 @@ def training_experiment(
       label: the name of the agent with this many simulations.
       shared: the sizes that devices share in training.
       targets: the least values that are hoped for, by the name of the number.
+      deviations: from the published setting, in words.
+      options: beside the preset.
+      configure: what they make of a preset, but for the seeds.
       fields: further fields of the record.
     """
     return Experiment(
@@ -157,6 +150,14 @@ def training_experiment(
         extras={"targets": lambda config, cells: dict(targets)},
         error_bars=results.LEAST_AND_MOST,
         measure=measure,
+        deviations=lambda config: (
+            *deviations(config),
+            *(earlier.words() for earlier in config.earlier),
+        ),
+        options=options,
+        configure=lambda config, options: with_seeds(
+            configure(config, options), options, experiment=name
+        ),
         more_files=(LOG, NETWORKS),
         **fields,
     )
@@ -173,7 +174,10 @@ def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list
     states = move_quality.states_of(game, every)
     each = evaluations(config)
     cells = []
-    for seed in range(config.seeds):
+    for seed in range(config.first_seed, config.first_seed + config.seeds):
+        if known := taken_over(config.earlier, seed, run.out):
+            cells += known
+            continue
         student, measured = new_student(game, run, seed), []
         for step in config.measured_at:
             measure_step = functools.partial(

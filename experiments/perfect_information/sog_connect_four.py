@@ -11,11 +11,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal
 
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from experiments.perfect_information import connect_four_training, sog_student
 from experiments.perfect_information.connect_four_training import KEEPS, training_experiment
 from experiments.perfect_information.student import ALONE, CHOSEN_RATE, FIRST_NETWORK, Student
 from experiments.perfect_information.student_search import agent_name
+from experiments.perfect_information.trained_seeds import SeedOptions
 from experiments.student_of_games.training_run import shared_sizes
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -41,7 +42,7 @@ class Config(connect_four_training.Config):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(RunArguments):
+class Options(SeedOptions):
     """The options beside the preset."""
 
     values: Values = "queries"

@@ -63,7 +63,7 @@ def trained_networks(folder: str) -> int:
         return 1
     trained = next(seed for seed in itertools.count() if str(seed) not in names)
     if not trained:
-        raise ValueError(f"{folder}: the training of its first seed has not ended")
+        raise ValueError(f"{folder}: there is no network of seed 0 whose training has ended")
     return trained
 
 

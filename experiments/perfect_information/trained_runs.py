@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import pathlib
@@ -11,13 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.harness import results
-from experiments.harness.experiment import CURVE
-from experiments.perfect_information.connect_four_training import Cell
 from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
+from experiments.perfect_information.trained_seeds import Cell, device_of, read_cells
 
 COSTS = {"seconds": "s", "evaluations": "evaluations"}  # fields of `Cell`, and their units
 _AGENTS = {"alphazero_connect_four": ALPHAZERO, "sog_connect_four": STUDENT}  # by experiment
-_PARSERS = {"int": int, "float": float}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,15 +72,17 @@ def read_run(folder: pathlib.Path) -> TrainedRun:
             f"runs: {folder} must be the folder of a finished run; allowed: {', '.join(_AGENTS)}"
         )
     agent, values = _AGENTS[result.experiment], result.config.get("values")
-    parsers = {field.name: _PARSERS[str(field.type)] for field in dataclasses.fields(Cell)}
-    with (folder / CURVE).open(newline="") as file:
-        cells = [
-            Cell(**{name: parse(line[name]) for name, parse in parsers.items()})
-            for line in csv.DictReader(file)
-        ]
+    cells = read_cells(folder)
+    if first := min(cell.seed for cell in cells):
+        raise ValueError(
+            f"runs: the seeds of {folder} begin with {first}, and must begin with 0: put runs of"
+            f" several seeds together with {result.experiment} --earlier"
+        )
     cells = _with_one_pace(cells)
     name = f"{agent} by {values}" if values else agent
-    return TrainedRun(folder=str(folder), agent=agent, name=name, device=result.device, cells=cells)
+    return TrainedRun(
+        folder=str(folder), agent=agent, name=name, device=device_of(result), cells=cells
+    )
 
 
 def _with_one_pace(cells: Sequence[Cell]) -> list[Cell]:
