@@ -171,7 +171,7 @@ def test_a_run_whose_first_seed_is_in_training_has_no_network_yet(tmp_path):
     kept_file.write(tmp_path / "checkpoint" / "config.json", {"seeds": 3})
     (tmp_path / "networks").mkdir()
     results.write_file(tmp_path / "networks" / "0-25.npz", b"")
-    with pytest.raises(ValueError, match="the training of its first seed has not ended"):
+    with pytest.raises(ValueError, match="there is no network of seed 0 whose training has ended"):
         trained_networks(str(tmp_path))
     results.write_file(tmp_path / "networks" / "0.npz", b"")
     assert trained_networks(str(tmp_path)) == 1

@@ -110,9 +110,11 @@ def start_cpu(count: int) -> None:
     """Lets cores be `count` devices when JAX starts, with flags of XLA's that suit several.
 
     Args:
-      count: how many. With 1, JAX starts as it would.
+      count: how many. With 1, JAX starts as it would, unless there is only one core.
     """
     if count == 1:
+        if cores() == 1:
+            set_core_flags()
         return
     if not _FORCED.search(os.environ.get("XLA_FLAGS", "")):
         try:
