@@ -107,8 +107,11 @@ def with_seeds(config: Any, options: SeedOptions, *, experiment: str) -> Any:
             )
     if len({*taken}) < len(taken):
         raise ValueError(f"earlier: the runs have the seeds {taken}; each may be there once")
-    if len({run.device for run in earlier}) > 1:
-        found = "; ".join(f"{run.folder}: {run.device}" for run in earlier)
+    machines = {run.folder: run.device for run in earlier}
+    if len(taken) < seeds and earlier:
+        machines["this run"] = results.device()
+    if len({*machines.values()}) > 1:
+        found = "; ".join(f"{name}: {machine}" for name, machine in machines.items())
         raise ValueError(f"earlier: runs must be of one kind of machine, and are of: {found}")
     return dataclasses.replace(config, seeds=seeds, first_seed=options.first_seed, earlier=earlier)
 
