@@ -56,7 +56,9 @@ def finished(tmp_path):
         stamps = dict(experiment=experiment, preset="smoke", command=f"train {seeds}", numbers=())
         config = dataclasses.asdict(config) | fields
         result = results.make_result(config=config, usage=results.Usage(), **stamps)
-        result = dataclasses.replace(result, wall_seconds=10.0 + seeds[0], commit="c" * 40)
+        result = dataclasses.replace(
+            result, wall_seconds=10.0 + seeds[0], commit="c" * 40 + "-dirty"
+        )
         if machine is not None:
             result = dataclasses.replace(result, device=machine)
         results.write_result(folder, result)
@@ -88,23 +90,31 @@ def test_seeds_of_earlier_runs_are_taken_over_with_their_networks(finished, tmp_
     assert pathlib.Path(config.earlier[1].folder).name == "seeds(1, 2)"
 
     out = tmp_path / "out"
+    assert taken_over(config.earlier, out) == [*made_up_cells(range(3))]
     for seed in range(3):
-        assert taken_over(config.earlier, seed, out) == [*made_up_cells([seed])]
         assert network_file(out, seed).read_text() == f"network of seed {seed}"
         assert network_file(out, f"{seed}-2").read_text() == f"step 2 of seed {seed}"
-    assert taken_over(config.earlier, 3, out) is None
     assert len([*(out / "networks").iterdir()]) == 6
     deviations = alphazero_connect_four.COMMAND.deviations(config)
     assert deviations[-1] == (
-        "seed 2: trained and measured in 11 seconds by 'train (1, 2)' at commit cccccccccccc"
+        f"seed 2: trained and measured in 11 seconds ({results.device()}) by 'train (1, 2)'"
+        " at commit cccccccccccc-dirty"
     )
 
 
 def test_runs_that_do_not_fit_are_refused(finished, tmp_path):
     zero, one = finished(0), finished(1)
     for refused, earlier, options in (
-        (r"earlier: .* has the seeds \[1\]; asked for are \[0\]", [one], dict(seeds=1)),
-        (r"the runs have the seeds \[0, 0\]; each may be there once", [zero, zero], dict(seeds=2)),
+        (
+            r"earlier: .* has the seeds \[1\]; --seeds and --first_seed ask for \[0\]",
+            [one],
+            dict(seeds=1),
+        ),
+        (
+            r"a seed may be there once, and the runs have: .*: \[0\]; .*: \[0\]",
+            [zero, zero],
+            dict(seeds=2),
+        ),
         ("must be the folder of a finished run of alphazero_connect_four", [tmp_path], {}),
         (
             "is of sog_connect_four, not of alphazero_connect_four",
@@ -123,6 +133,40 @@ def test_runs_that_do_not_fit_are_refused(finished, tmp_path):
     ):
         with pytest.raises(ValueError, match=refused):
             configured(*earlier, **options)
+
+
+def test_runs_that_are_not_whole_are_refused(finished):
+    folder = finished(0)
+    curve = (folder / "curve.csv").read_text()
+    lines = curve.splitlines(keepends=True)
+    for damaged, message in (
+        ("".join(lines[:-1]), "curve.csv has not each measurement once"),
+        (lines[0], "curve.csv has not each measurement once"),
+        (curve.replace("seed,", "seeds,"), "curve.csv is damaged: KeyError"),
+        (curve.replace("0.4", "x"), "curve.csv is damaged: ValueError"),
+    ):
+        (folder / "curve.csv").write_text(damaged)
+        with pytest.raises(ValueError, match=message):
+            configured(folder, seeds=1)
+    (folder / "curve.csv").write_text(curve)
+    network_file(folder, 0).unlink()
+    with pytest.raises(ValueError, match=r"0\.npz is not there"):
+        configured(folder, seeds=1)
+
+
+def test_a_run_of_earlier_code_is_not_added_to(finished):
+    folder = finished(0)
+    result = dataclasses.replace(results.read_result(folder / "result.json"), superseded="other")
+    results.write_result(folder, result)
+    with pytest.raises(ValueError, match="is of earlier code: other"):
+        configured(folder)
+
+
+def test_an_earlier_run_is_not_written_over(finished):
+    folder = finished(0)
+    options = SeedOptions(out=folder, seeds=2, earlier=(folder,), overwrite=True)
+    with pytest.raises(ValueError, match="is --out, which must be another folder"):
+        with_seeds(SMOKE, options, experiment=NAME)
 
 
 def test_comparisons_need_the_first_seed(finished):

@@ -112,9 +112,7 @@ def start_cpu(count: int) -> None:
     Args:
       count: how many. With 1, JAX starts as it would, unless there is only one core.
     """
-    if count == 1:
-        if cores() == 1:
-            set_core_flags()
+    if count == 1 and cores() > 1:
         return
     if not _FORCED.search(os.environ.get("XLA_FLAGS", "")):
         try:

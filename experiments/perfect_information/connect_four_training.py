@@ -58,7 +58,7 @@ class Config:
     simulations: tuple[int, ...]  # of searches that are measured; ALONE: the network alone
     seeds: int = 3  # networks
     first_seed: int = 0
-    earlier: tuple[EarlierRun, ...] = ()  # which have trained some of them
+    earlier: tuple[EarlierRun, ...] = ()  # that have trained some of the networks
     every: int = 1  # of the positions, one in this many is measured
     batch: int = 32  # positions side by side when measured
     training_simulations: int = 32
@@ -173,10 +173,10 @@ def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list
     every = read_positions().every(config.every)
     states = move_quality.states_of(game, every)
     each = evaluations(config)
-    cells = []
+    cells = taken_over(config.earlier, run.out)
+    known = {cell.seed for cell in cells}
     for seed in range(config.first_seed, config.first_seed + config.seeds):
-        if known := taken_over(config.earlier, seed, run.out):
-            cells += known
+        if seed in known:
             continue
         student, measured = new_student(game, run, seed), []
         for step in config.measured_at:
@@ -191,7 +191,7 @@ def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list
         for moves in measured:
             costs = dict(seconds=moves.step * pace.seconds, evaluations=moves.step * each)
             cells.append(Cell(**dataclasses.asdict(moves), **costs))
-    return cells
+    return sorted(cells, key=lambda cell: cell.seed)
 
 
 def network_name(seed: int, step: int) -> str:

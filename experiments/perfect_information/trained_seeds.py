@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import pathlib
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from experiments.harness import results, runs
+from experiments.harness.devices import by_first
 from experiments.harness.experiment import CURVE
-from experiments.harness.network_files import NETWORKS
+from experiments.harness.network_files import NETWORKS, network_file
 from experiments.harness.runs import RunArguments
 from jaxgames.checks import at_least
 
@@ -60,10 +61,12 @@ class EarlierRun:
 
     def words(self) -> str:
         """What it was, in words."""
-        several = "seeds" if len(self.seeds) > 1 else "seed"
+        noun = "seeds" if len(self.seeds) > 1 else "seed"
+        commit, *dirty = self.commit.split("-")
         return (
-            f"{several} {', '.join(map(str, self.seeds))}: trained and measured in"
-            f" {self.wall_seconds:,.0f} seconds by {self.command!r} at commit {self.commit[:12]}"
+            f"{noun} {', '.join(map(str, self.seeds))}: trained and measured in"
+            f" {self.wall_seconds:,.0f} seconds ({self.device}) by {self.command!r} at commit"
+            f" {'-'.join([commit[:12], *dirty])}"
         )
 
 
@@ -76,8 +79,9 @@ class SeedOptions(RunArguments):
     first_seed: int = 0
     """The seed of the first network; the others follow it."""
     earlier: tuple[pathlib.Path, ...] = ()
-    """Finished runs of this experiment and preset, on machines like this one, whose seeds are
-    among those asked for: their networks and measurements are taken over."""
+    """Finished runs of this experiment with the same settings, on machines like this one and with
+    as many devices, whose seeds are among those asked for: their networks and measurements are
+    taken over."""
 
 
 def with_seeds(config: Any, options: SeedOptions, *, experiment: str) -> Any:
@@ -89,12 +93,15 @@ def with_seeds(config: Any, options: SeedOptions, *, experiment: str) -> Any:
       experiment: that earlier runs must be of.
 
     Raises:
-      ValueError: seeds that cannot be, or an earlier run is not finished, or of another experiment,
-        config or kind of machine, or has other seeds or those of another run.
+      ValueError: seeds that cannot be, or an earlier run is the folder that is written to, is not
+        finished or not whole, or of another experiment, config or kind of machine, of code that
+        trains otherwise today, or has other seeds or those of another run.
     """
     seeds = config.seeds if options.seeds is None else options.seeds
     at_least(1, seeds=seeds)
     at_least(0, first_seed=options.first_seed)
+    if any(folder.resolve() == options.out.resolve() for folder in options.earlier):
+        raise ValueError(f"earlier: {options.out} is --out, which must be another folder")
     asked = range(options.first_seed, options.first_seed + seeds)
     earlier = tuple(
         run for folder in options.earlier for run in _earlier_runs(folder, config, experiment)
@@ -103,10 +110,12 @@ def with_seeds(config: Any, options: SeedOptions, *, experiment: str) -> Any:
     for run in earlier:
         if not {*run.seeds} <= {*asked}:
             raise ValueError(
-                f"earlier: {run.folder} has the seeds {[*run.seeds]}; asked for are {[*asked]}"
+                f"earlier: {run.folder} has the seeds {[*run.seeds]}; --seeds and --first_seed ask"
+                f" for {[*asked]}"
             )
     if len({*taken}) < len(taken):
-        raise ValueError(f"earlier: the runs have the seeds {taken}; each may be there once")
+        found = "; ".join(f"{run.folder}: {[*run.seeds]}" for run in earlier)
+        raise ValueError(f"earlier: a seed may be there once, and the runs have: {found}")
     machines = {run.folder: run.device for run in earlier}
     if len(taken) < seeds and earlier:
         machines["this run"] = results.device()
@@ -125,6 +134,8 @@ def _earlier_runs(folder, config, experiment) -> Iterator[EarlierRun]:
     result = results.read_result(path)
     if result.experiment != experiment:
         raise ValueError(f"earlier: {folder} is of {result.experiment}, not of {experiment}")
+    if result.superseded:
+        raise ValueError(f"earlier: {folder} is of earlier code: {result.superseded}")
     names = [field.name for field in dataclasses.fields(config) if field.name not in _OWN_FIELDS]
     defaults = {field.name: field.default for field in dataclasses.fields(config)}
     differ = [
@@ -134,7 +145,7 @@ def _earlier_runs(folder, config, experiment) -> Iterator[EarlierRun]:
     ]
     if differ:
         raise ValueError(f"earlier: {folder} is a run with another {', '.join(differ)}")
-    own = dict.fromkeys(cell.seed for cell in read_cells(folder))
+    own = _seeds_of(folder, config)
     for fields in result.config.get("earlier", ()):
         run = EarlierRun(**fields | dict(folder=str(folder), seeds=tuple(fields["seeds"])))
         own = [seed for seed in own if seed not in run.seeds]
@@ -150,6 +161,20 @@ def _earlier_runs(folder, config, experiment) -> Iterator[EarlierRun]:
         )
 
 
+def _seeds_of(folder, config) -> list[int]:
+    """The seeds of a finished run, all of whose measurements and last networks are there."""
+    cells = read_cells(folder)
+    seeds = sorted({cell.seed for cell in cells})
+    measured = sorted((cell.seed, cell.step, cell.simulations) for cell in cells)
+    every = itertools.product(seeds, config.measured_at, config.simulations)
+    missing = [seed for seed in seeds if not network_file(folder, seed).is_file()]
+    if not seeds or measured != sorted(every):
+        raise ValueError(f"earlier: {folder / CURVE} has not each measurement once")
+    if missing:
+        raise ValueError(f"earlier: {network_file(folder, missing[0])} is not there")
+    return seeds
+
+
 def device_of(result: results.Result) -> str:
     """The kind of machine on which the networks of a run were trained."""
     earlier = result.config.get("earlier")
@@ -157,39 +182,46 @@ def device_of(result: results.Result) -> str:
 
 
 def read_cells(folder: pathlib.Path) -> list[Cell]:
-    """The measurements of a finished run."""
+    """The measurements of a finished run.
+
+    Raises:
+      ValueError: the file is damaged.
+      OSError: it cannot be read.
+    """
     parsers = {field.name: _PARSERS[str(field.type)] for field in dataclasses.fields(Cell)}
     with (folder / CURVE).open(newline="") as file:
+        lines = [*csv.DictReader(file)]
+    try:
         return [
-            Cell(**{name: parse(line[name]) for name, parse in parsers.items()})
-            for line in csv.DictReader(file)
+            Cell(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in lines
         ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{folder / CURVE} is damaged: {error!r}") from None
 
 
-def taken_over(earlier: tuple[EarlierRun, ...], seed: int, out: pathlib.Path) -> list[Cell] | None:
-    """The measurements of a seed in earlier runs, after a copy of its networks.
+def taken_over(earlier: Iterable[EarlierRun], out: pathlib.Path) -> list[Cell]:
+    """The measurements of earlier runs, after a copy of their networks.
 
     Args:
       earlier: the runs.
-      seed: of the network.
       out: the folder of this run, which gets the networks.
-
-    Returns:
-      The measurements; None: no earlier run has that seed.
 
     Raises:
       OSError: a file cannot be copied.
     """
-    for run in earlier:
-        if seed in run.seeds:
-            folder = pathlib.Path(run.folder)
-            for path in _networks(folder, seed):
+
+    def copy():
+        for run, seed in seeds:
+            networks = pathlib.Path(run.folder) / NETWORKS
+            for path in [networks / f"{seed}.npz", *networks.glob(f"{seed}-*.npz")]:
                 (out / NETWORKS).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, out / NETWORKS / path.name)
-            return [cell for cell in read_cells(folder) if cell.seed == seed]
-    return None
+                results.write_file(out / NETWORKS / path.name, path.read_bytes())
 
-
-def _networks(folder: pathlib.Path, seed: int) -> Iterator[pathlib.Path]:
-    yield from (folder / NETWORKS).glob(f"{seed}.npz")
-    yield from (folder / NETWORKS).glob(f"{seed}-*.npz")
+    seeds = [(run, seed) for run in earlier for seed in run.seeds]
+    by_first(copy)
+    return [
+        cell
+        for run, seed in seeds
+        for cell in read_cells(pathlib.Path(run.folder))
+        if cell.seed == seed
+    ]
