@@ -2,7 +2,9 @@
 
 import shlex
 import sys
+import time
 
+import chess.engine
 import pytest
 from test_engines import uniform
 
@@ -15,6 +17,7 @@ from experiments.engines.referee import load
 OWN = f"{shlex.quote(sys.executable)} -m experiments"
 REAL = [
     ("chess", "stockfish(nodes=50,skill=0)", 2),
+    ("chess", "stockfish(nodes=50,elo=1400)", 2),
     ("chess", "fairy_stockfish(nodes=50,skill=-10)", 2),
     ("gardner_chess", "fairy_stockfish(nodes=50,skill=0)", 4),
     ("go_9x9", "gnugo(level=0)", 2),
@@ -97,6 +100,7 @@ def test_real_programs_play_each_other(game):
     [
         ("gardner_chess", f"uci:{OWN} uci --game gardner_chess --simulations 16"),
         ("go_9x9", f"gtp:{OWN} gtp --agent uniform"),
+        ("go_9x9", f"gtp:{OWN} gtp --agent alphazero --simulations 4"),
     ],
 )
 def test_our_engines_play_through_pipes(game, spec):
@@ -104,3 +108,31 @@ def test_our_engines_play_through_pipes(game, spec):
     engine = make_player(spec, Settings(referee=referee, nodes=16), name="own")
     games = assert_full_games(referee, [engine, uniform("other", referee)], ())
     assert len(games) == 2
+
+
+@pytest.mark.slow(minutes=2)
+def test_another_library_drives_our_engine():
+    """python-chess, which checks what engines say: options, a game, a mate, and an endless search
+    that it stops."""
+    command = [sys.executable, "-m", "experiments", "uci", "--game", "chess"]
+    with chess.engine.SimpleEngine.popen_uci(command, timeout=240) as engine:
+        assert {"Network", "Simulations", "Seed"} <= engine.options.keys()
+        engine.configure({"Simulations": 8, "Seed": 3})
+        board = chess.Board()
+        for _ in range(8):
+            limit = chess.engine.Limit(nodes=16)
+            played = engine.play(board, limit, info=chess.engine.INFO_ALL)
+            assert played.move in board.legal_moves
+            assert played.info["nodes"] == 16
+            assert abs(played.info["score"].white().score()) < 10_000
+            assert played.info["pv"][0] == played.move
+            board.push(played.move)
+
+        mate = chess.Board("6k1/5ppp/8/8/8/8/8/R6K w - - 0 1")
+        assert engine.play(mate, chess.engine.Limit(nodes=400)).move.uci() == "a1a8"
+
+        with engine.analysis(mate) as analysis:
+            time.sleep(2)
+            analysis.stop()
+            assert analysis.wait().move in mate.legal_moves
+        assert engine.play(board, chess.engine.Limit(nodes=4)).move in board.legal_moves

@@ -23,7 +23,7 @@ _PIECES = np.array([1, 2, 3, 4, 5, 6, -1, -2, -3, -4, -5, -6])  # in the order o
 class _Seen(WithoutBranches):
     """Shows the player to move what `_seen` makes."""
 
-    def _observe(self, state: Any, player_id: Int[Array, ""]) -> Array:
+    def _observe(self, state: Any, player_id: Int[Array | np.ndarray, ""]) -> Array:
         if player_id is not state.current_player:
             return super()._observe(state, player_id)
         return self._seen(state)
