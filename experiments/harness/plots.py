@@ -221,6 +221,15 @@ def bands(
         )
 
 
+def count_in_thousands(axis: Any) -> None:
+    """Labels an axis with a logarithmic scale of few decades as 500k, 1M, 2M and so on."""
+    from matplotlib import ticker
+
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(ticker.EngFormatter(sep=""))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
 def colour(number: int) -> str:
     """The colour of line `number` of `bands`."""
     return _BAND_COLOURS[number % len(_BAND_COLOURS)]

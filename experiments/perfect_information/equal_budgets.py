@@ -252,6 +252,8 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
             of_network = " of the network" if cost == "evaluations" else ""
             label = f"{cost}{of_network} in training"
             plots.bands(panel, lines, published={}, x_label=label, log_x=bool(of_network))
+            if of_network:
+                plots.count_in_thousands(panel.xaxis)
             panel.set(yscale="linear", ylabel="share of moves that keep the result")
             panel.axvline(outcome.budget(cost), color="#333333", linewidth=0.8, label="budget")
 
