@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections import namedtuple
 
@@ -21,6 +22,7 @@ from experiments import benchmarks, cli, compilation_cache, registry
 from experiments.commands import solve
 from experiments.harness import plots, results
 from experiments.harness.experiment import Command
+from experiments.harness.interrupts import termination_interrupts
 from experiments.tabular import cfr_convergence, measured_solve
 from jaxgames import registered
 from solvers import checkpoint
@@ -146,6 +148,25 @@ def interrupt_at(monkeypatch, module, iteration, number=signal.SIGINT):
 
     monkeypatch.setattr(module, "progress", Pressing)
     return pressed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_only_prints_comes_again(number):
+    """As in a callback of the collector, of which JAX has one."""
+
+    class Garbage:
+        def __del__(self):
+            signal.raise_signal(number)
+
+    def interrupted():
+        with termination_interrupts():
+            Garbage()
+            time.sleep(20)
+
+    hook = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert sys.unraisablehook is hook
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
