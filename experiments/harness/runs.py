@@ -290,7 +290,7 @@ def _check_same_config(folder, config, extendable):
         return
     names = {field.name: field for field in dataclasses.fields(config)}
     differ = [name for name in earlier if name not in names]
-    differ += [name for name, field in names.items() if not _same_field(earlier, config, field)]
+    differ += [name for name, field in names.items() if not same_field(earlier, config, field)]
     if refused := [name for name in differ if name not in extendable]:
         raise ValueError(
             f"{folder.parent} holds a run of another preset or with other options, which differs in"
@@ -310,10 +310,17 @@ def agrees(recorded: Any, today: Any) -> bool:
     """
     if not dataclasses.is_dataclass(today):
         return recorded == _as_json(today)
-    return all(_same_field(recorded, today, field) for field in dataclasses.fields(today))
+    return all(same_field(recorded, today, field) for field in dataclasses.fields(today))
 
 
-def _same_field(recorded, today, field):
+def same_field(recorded: dict[str, Any], today: Any, field: dataclasses.Field) -> bool:
+    """Whether a field of a config is on record as it is today: see `agrees`.
+
+    Args:
+      recorded: the config on record.
+      today: the config.
+      field: of `dataclasses.fields(today)`.
+    """
     value = getattr(today, field.name)
     if field.name in recorded:
         own = recorded[field.name]

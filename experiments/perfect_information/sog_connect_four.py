@@ -153,8 +153,8 @@ COMMAND = training_experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": (
-            "two hours on two cores with units for bfloat16, several times as long without"
-            " (estimates from single steps)"
+            "80 minutes of one core with units for bfloat16 for each network, several times as"
+            " long without (an estimate)"
         ),
         "gpu": "seven minutes on an H200: one network, with larger batches",
         "paper": "larger batches and more training, for an accelerator",

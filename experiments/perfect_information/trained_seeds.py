@@ -136,12 +136,10 @@ def _earlier_runs(folder, config, experiment) -> Iterator[EarlierRun]:
         raise ValueError(f"earlier: {folder} is of {result.experiment}, not of {experiment}")
     if result.superseded:
         raise ValueError(f"earlier: {folder} is of earlier code: {result.superseded}")
-    names = [field.name for field in dataclasses.fields(config) if field.name not in _OWN_FIELDS]
-    defaults = {field.name: field.default for field in dataclasses.fields(config)}
     differ = [
-        name
-        for name in names
-        if not runs.agrees(result.config.get(name, defaults[name]), getattr(config, name))
+        field.name
+        for field in dataclasses.fields(config)
+        if field.name not in _OWN_FIELDS and not runs.same_field(result.config, config, field)
     ]
     if differ:
         raise ValueError(f"earlier: {folder} is a run with another {', '.join(differ)}")
