@@ -301,7 +301,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "an hour on two cores (an estimate)",
+        "cpu": "two minutes on one core for two runs of one seed",
         "paper": "800 simulations and 208 games of each seed, for an accelerator",
     },
     options=Options,

@@ -241,8 +241,8 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "minutes",
         "cpu": (
-            "some hours on two cores (an estimate); half an hour on one core in Gardner chess,"
-            " nineteen minutes in 9x9 Go"
+            "on one core a quarter of an hour for each seed in Connect Four, half an hour in"
+            " Gardner chess or 9x9 Go"
         ),
         "paper": "800 simulations and 208 games of each match, for an accelerator",
     },
