@@ -202,3 +202,9 @@ def test_bad_runs_are_refused(folders, tmp_path, capfd):
     result = dataclasses.replace(results.read_result(path), device="an abacus")
     results.write_result(second, result)
     assert "an abacus; must be of one device" in refused(first, second)
+    results.write_result(second, dataclasses.replace(result, superseded="shared heads"))
+    assert "queries is of earlier code: shared heads" in refused(first, second)
+    fewer = [dataclasses.replace(cell, positions=50) for cell in made_up_cells(OUTCOMES)]
+    third = folders[OUTCOMES]
+    results.write_csv(third / "curve.csv", [*map(dataclasses.asdict, fewer)])
+    assert "measured in 50 and 100 positions; must be the same" in refused(first, third)

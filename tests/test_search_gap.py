@@ -211,7 +211,16 @@ def test_no_more_networks_play_than_were_trained(tmp_path):
     options = dataclasses.replace(options, alphazero=tmp_path)
     assert search_gap.configure(CPU, options).networks == 1
     without = search_gap.configure(CPU, search_gap.Options(out=pathlib.Path("out")))
-    assert without == CPU
+    assert without == dataclasses.replace(CPU, networks=1)  # none is trained: all are the same
+
+
+def test_games_of_the_paper_are_no_deviation():
+    def words(game):
+        return [*search_gap.deviations(dataclasses.replace(CPU, game=game))]
+
+    assert "hex instead of chess and Go" in words("hex")
+    for game in ("chess", "go_19x19"):
+        assert not [text for text in words(game) if "instead" in text]
 
 
 def test_a_folder_without_networks_is_refused(tmp_path, capfd):

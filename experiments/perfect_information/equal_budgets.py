@@ -279,6 +279,10 @@ def configure(config: Config, options: Options) -> Config:
         raise ValueError(f"runs are of {', '.join(names)}; there must be one of each at most")
     if len(machines) > 1:
         raise ValueError(f"runs are of {' and '.join(sorted(machines))}; must be of one device")
+    positions = {cell.positions for run in runs for cell in run.cells}
+    if len(positions) > 1:
+        counts = " and ".join(f"{count:,}" for count in sorted(positions))
+        raise ValueError(f"runs were measured in {counts} positions; must be the same")
     return dataclasses.replace(config, runs=tuple(map(str, options.runs)))
 
 

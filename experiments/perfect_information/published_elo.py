@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
 
+PAPER_GAMES = ("chess", "go_19x19")  # that pgx has, with perfect information
+
 # Go; AlphaZero after 800,000 steps, 0 for GNU Go at level 10. Table S3 is of Student of Games
 # without recursive queries, and in Figure 4B; Table S4 is of one with them.
 TABLE_S3 = {

@@ -30,6 +30,7 @@ from experiments.perfect_information.network_and_search import (
     players,
     positions_of,
 )
+from experiments.perfect_information.published_elo import PAPER_GAMES
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
@@ -194,7 +195,8 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with the folders, and no more networks than each of their runs has trained.
+    """The preset with the folders, and no more networks than each of their runs has trained: one of
+    each kind if none is trained.
 
     Raises:
       ValueError: a folder has no run of training.
@@ -206,7 +208,7 @@ def configure(config: Config, options: Options) -> Config:
         game=options.game or config.game,
         alphazero=folders[0],
         student_of_games=folders[1],
-        networks=min([config.networks, *trained]),
+        networks=min([config.networks, *trained]) if trained else 1,
     )
 
 
@@ -227,7 +229,8 @@ def measure(config: Config) -> str:
 
 def deviations(config: Config) -> Iterator[str]:
     """From the published setting, in words."""
-    yield f"{config.game} instead of chess and Go"
+    if config.game not in PAPER_GAMES:
+        yield f"{config.game} instead of chess and Go"
     for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
         if not folder:
             yield f"in place of {agent}'s network all values are 0 and all priors uniform"

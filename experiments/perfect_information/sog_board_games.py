@@ -187,6 +187,10 @@ def change(config: Config, options: Options) -> Config:
         config = _config(options.preset, config.game, table)
     if options.outcome_share is not None and not 0 <= options.outcome_share <= 1:
         raise ValueError(f"outcome_share={options.outcome_share} must be from 0 to 1")
+    if options.outcome_share == 0 and config.table == "go":
+        raise ValueError(
+            "outcome_share=0 must be above 0: no query is asked, so no value is learned"
+        )
     return dataclasses.replace(config, outcome_share=options.outcome_share)
 
 

@@ -63,7 +63,7 @@ def read_run(folder: pathlib.Path) -> TrainedRun:
     """Reads a finished run of training.
 
     Raises:
-      ValueError: the folder holds none.
+      ValueError: the folder holds none of today's code whose seeds begin with 0.
     """
     path = folder / results.RESULT_FILE
     result = results.read_result(path) if path.is_file() else None
@@ -71,6 +71,8 @@ def read_run(folder: pathlib.Path) -> TrainedRun:
         raise ValueError(
             f"runs: {folder} must be the folder of a finished run; allowed: {', '.join(_AGENTS)}"
         )
+    if result.superseded:
+        raise ValueError(f"runs: {folder} is of earlier code: {result.superseded}")
     agent, values = _AGENTS[result.experiment], result.config.get("values")
     cells = read_cells(folder)
     if first := min(cell.seed for cell in cells):
