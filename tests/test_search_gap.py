@@ -14,7 +14,12 @@ from flax import nnx
 from experiments import cli
 from experiments.harness import results
 from experiments.harness.runs import Run
-from experiments.perfect_information import network_and_search, paired_matches, search_gap
+from experiments.perfect_information import (
+    network_and_search,
+    paired_matches,
+    search_gap,
+    search_ladder,
+)
 from experiments.perfect_information.connect_four_positions import read_positions
 from experiments.perfect_information.network_and_search import Moves, Outcome, Player
 from experiments.perfect_information.paired_matches import Pair
@@ -214,9 +219,11 @@ def test_no_more_networks_play_than_were_trained(tmp_path):
     assert without == dataclasses.replace(CPU, networks=1)  # none is trained: all are the same
 
 
-def test_games_of_the_paper_are_no_deviation():
+@pytest.mark.parametrize("experiment", [search_gap, search_ladder])
+def test_games_of_the_paper_are_no_deviation(experiment):
     def words(game):
-        return [*search_gap.deviations(dataclasses.replace(CPU, game=game))]
+        preset = experiment.PRESETS["cpu"]
+        return [*experiment.deviations(dataclasses.replace(preset, game=game))]
 
     assert "hex instead of chess and Go" in words("hex")
     for game in ("chess", "go_19x19"):

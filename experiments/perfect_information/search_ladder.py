@@ -199,7 +199,7 @@ def measure(config: Config) -> str:
 
 def deviations(config: Config) -> Iterator[str]:
     """From the paper's setting, in words."""
-    if config.game not in PAPER_GAMES:
+    if config.game not in published_elo.PAPER_GAMES:
         yield f"{config.game} instead of chess and Go"
     for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
         if not folder:
