@@ -213,7 +213,7 @@ def test_more_values_may_be_outcomes():
     with pytest.raises(ValueError, match=r"outcome_share=1\.5 must be from 0 to 1"):
         sog_board_games.COMMAND.configure(preset, options)
     options.outcome_share = 0.0
-    with pytest.raises(ValueError, match="no query is asked, no value learned"):
+    with pytest.raises(ValueError, match="outcome_share=0 must be above 0 where no query"):
         sog_board_games.COMMAND.configure(preset, options)
     options.values = "queries"
     assert sog_board_games.COMMAND.configure(preset, options).outcome_share == 0

@@ -95,7 +95,7 @@ def test_numbers_are_those_of_the_games():
     assert numbers["AlphaZero(800), at least"].value == pytest.approx(183, abs=0.5)
     assert numbers["SoG(800,10) less AlphaZero(800), at most"].value == pytest.approx(-183, abs=0.5)
     assert numbers["AlphaZero: Elo grows"].value == 0.5
-    assert search_ladder.PAPER_GAPS["go_19x19"][16_000] == -1169
+    assert published_elo.GAPS["go_19x19"][16_000] == -1169
     assert published_elo.gaps(published_elo.TABLE_S4)[16_000] == 2025 - 3431
 
 

@@ -16,8 +16,8 @@ from experiments.harness.experiment import Command
 class Arguments(EngineArguments):
     """Let an agent of ours play Go in a graphical interface that speaks GTP.
 
-    The interface starts this command and talks to it. Games are scored by area, with komi
-    7.5. Who repeats an earlier board loses.
+    The interface starts this command and talks to it. Games are scored by area, with a
+    komi of 7.5. Who repeats an earlier board loses.
     """
 
     game: Literal["go_9x9", "go_19x19"] = "go_9x9"

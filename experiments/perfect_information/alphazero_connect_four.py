@@ -79,7 +79,10 @@ COMMAND = training_experiment(
     deviations=lambda config: (CHOSEN_RATE,),
     preset_docs={
         "smoke": "a minute",
-        "cpu": "less than two hours on two cores",
+        "cpu": (
+            "70 minutes of one core with units for bfloat16 for each network, several times as"
+            " long without (an estimate)"
+        ),
         "gpu": "ten minutes on one GPU (an estimate): one network, with larger batches",
         "paper": "larger batches and more games, for an accelerator",
     },

@@ -305,7 +305,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "two minutes on one core for two runs of one seed",
+        "cpu": "three minutes on one core for two runs of three seeds",
         "paper": "800 simulations and 208 games of each seed, for an accelerator",
     },
     options=Options,

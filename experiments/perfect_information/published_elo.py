@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
 
-PAPER_GAMES = ("chess", "go_19x19")  # that pgx has, with perfect information
-
 # Go; AlphaZero after 800,000 steps, 0 for GNU Go at level 10. Table S3 is of Student of Games
 # without recursive queries, and in Figure 4B; Table S4 is of one with them.
 TABLE_S3 = {
@@ -43,3 +41,9 @@ def by_name(table: dict[str, dict[int, float]], *, least: int = 0) -> dict[str, 
         for count, elo in known.items()
         if count >= least
     }
+
+
+GAPS = {  # by game
+    "go_19x19": gaps(TABLE_S3),
+    "chess": gaps(TABLE_1_CHESS),
+}

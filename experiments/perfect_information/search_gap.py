@@ -19,7 +19,7 @@ from rich.table import Table
 from experiments.harness import ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.perfect_information import paired_matches
+from experiments.perfect_information import paired_matches, published_elo
 from experiments.perfect_information.connect_four_positions import COLUMNS
 from experiments.perfect_information.connect_four_training import KEEPS, SHARES
 from experiments.perfect_information.network_and_search import (
@@ -30,7 +30,6 @@ from experiments.perfect_information.network_and_search import (
     players,
     positions_of,
 )
-from experiments.perfect_information.published_elo import PAPER_GAMES
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
@@ -195,8 +194,9 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with the folders, and no more networks than each of their runs has trained: one of
-    each kind if none is trained.
+    """The preset with the folders, and no more networks than each of their runs has trained.
+
+    Without folders there is one of each kind, since all would be the same.
 
     Raises:
       ValueError: a folder has no run of training.
@@ -229,7 +229,7 @@ def measure(config: Config) -> str:
 
 def deviations(config: Config) -> Iterator[str]:
     """From the published setting, in words."""
-    if config.game not in PAPER_GAMES:
+    if config.game not in published_elo.GAPS:
         yield f"{config.game} instead of chess and Go"
     for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
         if not folder:

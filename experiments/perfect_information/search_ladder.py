@@ -31,14 +31,10 @@ from jaxgames.checks import at_least
 
 GAMES_FILE = "pairs.csv"
 _ANCHOR = 800  # simulations of the Student of Games whose Elo is 0, as in Figure 4
-PAPER_GAPS = {  # by game
-    "go_19x19": published_elo.gaps(published_elo.TABLE_S3),
-    "chess": published_elo.gaps(published_elo.TABLE_1_CHESS),
-}
 _SHOWN_GAPS = {
-    "Go": PAPER_GAPS["go_19x19"],
+    "Go": published_elo.GAPS["go_19x19"],
     "Go, recursive queries": published_elo.gaps(published_elo.TABLE_S4),
-    "chess": PAPER_GAPS["chess"],
+    "chess": published_elo.GAPS["chess"],
 }
 _SIMULATIONS = (32, 100, 320, 800, 1600, 3200)
 PRESETS = {
@@ -115,7 +111,7 @@ def write_more(run: Run, pairs: Sequence[Pair]) -> None:
 def numbers(config: Config, pairs: Sequence[Pair]) -> Iterator[results.Number]:
     """Elo of all players, the gaps between the ladders, and whether they grow."""
     ladder = ladder_of(config, pairs)
-    paper = PAPER_GAPS.get(config.game, {})
+    paper = published_elo.GAPS.get(config.game, {})
     found = [
         rating.number(name_of(*player))
         for player, rating in zip(players(config), ladder.ratings(anchor(config)), strict=True)
@@ -199,7 +195,7 @@ def measure(config: Config) -> str:
 
 def deviations(config: Config) -> Iterator[str]:
     """From the paper's setting, in words."""
-    if config.game not in published_elo.PAPER_GAMES:
+    if config.game not in published_elo.GAPS:
         yield f"{config.game} instead of chess and Go"
     for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
         if not folder:

@@ -188,7 +188,9 @@ def change(config: Config, options: Options) -> Config:
     if options.outcome_share is not None and not 0 <= options.outcome_share <= 1:
         raise ValueError(f"outcome_share={options.outcome_share} must be from 0 to 1")
     if options.outcome_share == 0 and config.table == "go":
-        raise ValueError("outcome_share=0 must be above 0: no query is asked, no value learned")
+        raise ValueError(
+            "outcome_share=0 must be above 0 where no query is asked, or no value would be learned"
+        )
     return dataclasses.replace(config, outcome_share=options.outcome_share)
 
 
