@@ -47,12 +47,15 @@ def made_up_cells(run):
 
 @pytest.fixture
 def folders(tmp_path):
-    """Folders of finished runs, without networks."""
+    """Folders of finished runs, whose files of networks are empty."""
     found = {}
     for run in STEP:
         folder = found[run] = tmp_path / run
         folder.mkdir()
         results.write_csv(folder / "curve.csv", [*map(dataclasses.asdict, made_up_cells(run))])
+        (folder / "networks").mkdir()
+        for seed, step in itertools.product(range(2), KEEPS):
+            (folder / "networks" / f"{seed}-{step}.npz").touch()
         name = "alphazero_connect_four" if run == ALPHAZERO else "sog_connect_four"
         config = {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"}
         config |= {} if run == ALPHAZERO else {"values": run}
@@ -179,13 +182,23 @@ def test_networks_of_runs_play(folders, tmp_path):
         for seed, step in itertools.product(range(2), KEEPS):
             _, params = nnx.split(new(game, seed=seed, **sizes))
             path = folders[run] / "networks" / f"{seed}-{step}.npz"
-            path.parent.mkdir(exist_ok=True)
             path.write_bytes(parameters.to_bytes(params))
     _, games = finished(folders, tmp_path / "out", ALPHAZERO, QUERIES)
     assert {game["second"] for game in games} == {
         "SoG by queries, seed 0, step 20",
         "SoG by queries, seed 1, step 20",
     }
+
+
+def test_a_run_whose_networks_have_changed_is_another_one(folders, tmp_path):
+    options = equal_budgets.Options(
+        out=tmp_path / "out", runs=(folders[ALPHAZERO], folders[QUERIES])
+    )
+    before = equal_budgets.configure(SMOKE, options)
+    (folders[QUERIES] / "networks" / "0-10.npz").write_text("plays at neither budget")
+    assert equal_budgets.configure(SMOKE, options) == before
+    (folders[QUERIES] / "networks" / "0-20.npz").write_text("plays")
+    assert equal_budgets.configure(SMOKE, options) != before
 
 
 def test_bad_runs_are_refused(folders, tmp_path, capfd):
@@ -198,6 +211,13 @@ def test_bad_runs_are_refused(folders, tmp_path, capfd):
     assert "runs has 1 folders; there must be at least 2" in refused(first)
     assert "/nowhere must be the folder of a finished run" in refused(first, "/nowhere")
     assert "runs are of AlphaZero, AlphaZero; there must be one of each" in refused(first, first)
+    network = second / "networks" / "1-20.npz"
+    network.unlink()
+    assert f"runs: {second} must be a folder of a run of training, with {network}" in refused(
+        first, second
+    )
+    assert not (tmp_path / "out").exists()
+    network.touch()
     path = pathlib.Path(second) / "result.json"
     result = dataclasses.replace(results.read_result(path), device="an abacus")
     results.write_result(second, result)

@@ -7,6 +7,7 @@ import pytest
 from experiment_cases import smoke_run
 
 from experiments import cli
+from experiments.harness import kept_file, results
 from experiments.perfect_information import program_ladder
 from experiments.perfect_information.program_ladder import PRESETS, UNIFORM, Options
 
@@ -37,6 +38,27 @@ def test_trained_networks_play(tmp_path):
     known = program_ladder.players(config)
     assert known["AlphaZero(2)"] == f"alphazero(simulations=2,network={trained}/networks/2.npz)"
     smoke_run("program_ladder", tmp_path / "ladder", "--alphazero", str(trained))
+
+
+def test_a_resumed_ladder_keeps_the_networks_that_it_began_with(tmp_path):
+    """Though their training has gone on; it is another ladder if a file has changed."""
+    trained = tmp_path / "trained"
+    kept_file.write(trained / "checkpoint" / "config.json", {"torso": "mlp"})
+    (trained / "networks").mkdir()
+    options = Options(out=tmp_path / "ladder", alphazero=trained)
+
+    def configured(step, *, resume):
+        results.write_file(trained / "networks" / f"{step}.npz", f"network {step}".encode())
+        own = dataclasses.replace(options, resume=resume)
+        return program_ladder.configure(PRESETS["smoke"], own)
+
+    begun = configured(5, resume=False)
+    assert begun.alphazero == f"{trained}/networks/5.npz"
+    kept_file.write(tmp_path / "ladder" / "checkpoint" / "config.json", dataclasses.asdict(begun))
+    assert configured(20, resume=True) == begun
+    assert configured(20, resume=False).alphazero == f"{trained}/networks/20.npz"
+    results.write_file(trained / "networks" / "5.npz", b"of another training")
+    assert configured(20, resume=True).networks_checksum != begun.networks_checksum
 
 
 @pytest.mark.parametrize("game", program_ladder.PROGRAMS)
@@ -73,6 +95,6 @@ def test_bad_options(tmp_path, capsys):
     assert cli.main([*words, "--move_seconds", "0"]) == 2
     assert "move_seconds=0.0 must be above 0" in capsys.readouterr().err
     assert cli.main([*words, "--alphazero", str(tmp_path / "none")]) == 2
-    assert "must be a folder of a run of training" in capsys.readouterr().err
+    assert f"alphazero: {tmp_path}/none must be a folder of a run" in capsys.readouterr().err
     assert cli.main([*words, "--alphazero", str(tmp_path / "a,b")]) == 2
     assert "a,b must not have a comma" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from experiment_cases import smoke_run
 from flax import nnx
 
 from experiments import cli
-from experiments.harness import results
+from experiments.harness import kept_file, results
 from experiments.harness.runs import Run
 from experiments.perfect_information import (
     network_and_search,
@@ -198,7 +198,7 @@ def test_networks_play_with_either_search(tmp_path):
     words = ["search_gap", "--preset", "smoke", *options, "--out", str(tmp_path / "with")]
     assert cli.main(words) == 0
     result = results.read_result(tmp_path / "with" / "result.json")
-    assert not any("in place of" in text for text in result.deviations)
+    assert not any("without a network" in text for text in result.deviations)
 
 
 def test_no_more_networks_play_than_were_trained(tmp_path):
@@ -215,6 +215,13 @@ def test_no_more_networks_play_than_were_trained(tmp_path):
     results.write_result(tmp_path, result)
     options = dataclasses.replace(options, alphazero=tmp_path)
     assert search_gap.configure(CPU, options).networks == 1
+    results.write_file(unfinished / "1.npz", b"of the next seed")
+    assert search_gap.configure(CPU, options).networks == 1  # of the other agent
+    options = dataclasses.replace(options, student_of_games=None)
+    assert search_gap.configure(CPU, options).networks == 2
+    kept_file.write(tmp_path / "gap" / "checkpoint" / "config.json", {"networks": 1})
+    resumed = dataclasses.replace(options, out=tmp_path / "gap", resume=True)
+    assert search_gap.configure(CPU, resumed).networks == 1  # as when the run began
     without = search_gap.configure(CPU, search_gap.Options(out=pathlib.Path("out")))
     assert without == dataclasses.replace(CPU, networks=1)  # none is trained: all are the same
 
@@ -233,4 +240,6 @@ def test_games_of_the_paper_are_no_deviation(experiment):
 def test_a_folder_without_networks_is_refused(tmp_path, capfd):
     words = ["search_gap", "--preset", "smoke", "--alphazero", "/nowhere"]
     assert cli.main([*words, "--out", str(tmp_path)]) == 2
-    assert "/nowhere must be a folder of a run of training, with " in capfd.readouterr().err
+    assert (
+        "alphazero: /nowhere must be a folder of a run of training, with " in capfd.readouterr().err
+    )

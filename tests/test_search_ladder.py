@@ -59,18 +59,24 @@ def test_a_resumed_run_plays_with_the_networks_that_it_began_with(tmp_path, monk
     trained = tmp_path / "trained" / "networks"
     trained.mkdir(parents=True)
     monkeypatch.setattr(trained_players.runs, "read_config", lambda folder: {})
-    named = lambda agent, folder, name, game: trained_players.Network(params=name)  # noqa: E731
-    monkeypatch.setattr(trained_players, "read_network", named)
+    named = lambda agent, path, game: trained_players.Network(params=path.stem)  # noqa: E731
+    monkeypatch.setattr(trained_players, "read_network_file", named)
     config = dataclasses.replace(search_ladder.PRESETS["smoke"], alphazero=str(trained.parent))
     arguments = mock.Mock(spec=RunArguments, out=tmp_path / "ladder", preset="smoke")
     arguments.overwrite = False
-    for resume, step in ((False, 5), (True, 20)):
-        (trained / f"{step}.npz").touch()
+
+    def found(resume):
         arguments.resume = resume
         run = Run(arguments, config, experiment="search_ladder", command="none")
         (found,) = trained_players.read_last_networks(run, pgx_beliefs("tic_tac_toe"), [0])
-        names = {agent: network.params for agent, network in found.items()}
-        assert names == {trained_players.ALPHAZERO: "5", trained_players.STUDENT: ""}
+        return {agent: network.params for agent, network in found.items()}
+
+    for resume, step in ((False, 5), (True, 20)):
+        results.write_file(trained / f"{step}.npz", b"a network")
+        assert found(resume) == {trained_players.ALPHAZERO: "5", trained_players.STUDENT: None}
+    results.write_file(trained / "5.npz", b"of another training")
+    with pytest.raises(ValueError, match=r"5\.npz is another network than the one that this run"):
+        found(resume=True)
 
 
 def test_numbers_are_those_of_the_games():
@@ -102,7 +108,7 @@ def test_numbers_are_those_of_the_games():
 @pytest.mark.slow
 def test_a_run_resumes_to_the_same_games(tmp_path, monkeypatch):
     """With agents that play at random; Ctrl-C after two pieces changes nothing."""
-    monkeypatch.setattr(search_matches, "_agents", lambda *_: [AlphaZeroAgent()] * 4)
+    monkeypatch.setattr(trained_players.Network, "player", lambda *_: AlphaZeroAgent())
     whole = smoke_run("search_ladder", tmp_path / "whole")
     played = games(tmp_path / "whole")
     assert len(played) == 6 * SMOKE.pairs
@@ -134,7 +140,10 @@ def games(folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--alphazero", "/nowhere"], "/nowhere must be a folder of a run of training"),
+        (
+            ["--student_of_games", "/nowhere"],
+            "student_of_games: /nowhere must be a folder of a run of training",
+        ),
         (["--network", "-1"], "network=-1 must be at least 0"),
         (["--pairs", "0"], "pairs=0 must be at least 1"),
         (["--game", "tic_tac"], "unknown pgx game 'tic_tac'"),
@@ -162,7 +171,9 @@ def test_networks_are_the_last_of_a_seed_or_of_the_only_one(tmp_path, finished):
             results.write_result(folder, made)
         else:
             kept_file.write(folder / "checkpoint" / "config.json", config)
-        assert last_network(str(folder), 1) == expected
+        assert last_network(str(folder), 1) == folder / "networks" / f"{expected}.npz"
+    with pytest.raises(ValueError, match=r"connect_four must be a folder .*, with .*/2\.npz"):
+        last_network(str(tmp_path / "connect_four"), 2)
     with pytest.raises(ValueError, match="must be a folder of a run of training, with networks"):
         last_network(str(tmp_path), 0)
 

@@ -72,9 +72,9 @@ def add(state):
     return after, dict.fromkeys(learner.CHECKED, after.total)
 
 
-def trainee(folder, step=add):
+def trainee(folder, step=add, config=Config()):
     arguments = SimpleNamespace(out=folder, resume=True, overwrite=False, preset="smoke")
-    run = Run(arguments, Config(), experiment="sums", command="")
+    run = Run(arguments, config, experiment="sums", command="")
     return training_run.Trainee(State(jnp.int32(0), jnp.float32(0)), step, run)
 
 
@@ -84,6 +84,13 @@ def test_training_goes_on_from_its_checkpoint(tmp_path):
     assert int(resumed.state.step) == 4
     resumed.train(10)
     assert float(resumed.state.total) == sum(range(10))
+
+
+def test_training_goes_on_when_its_config_has_a_new_field(tmp_path):
+    """As a run does: the field is as its default says, and so it was before."""
+    trainee(tmp_path).train(4)
+    newer = dataclasses.make_dataclass("Config", [("more", int, 1)], bases=(Config,), frozen=True)
+    assert int(trainee(tmp_path, config=newer()).state.step) == 4
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

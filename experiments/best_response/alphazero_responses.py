@@ -106,19 +106,18 @@ class AlphaZeroLaboratory:
             return alphazero_training.train_step(self.game, self.graph, state, **common)
 
         trainee, params = Trainee(state, step, self.run, name=f"agent {name}"), {}
-        identity = {"config": repr(config)}
         for number in config.measured_at:
             folder = self.run.checkpoint / f"{name}-{number}"
 
             def read(folder=folder):
-                return unplaced(checkpoint.read(folder, self.start, identity=identity))
+                return unplaced(checkpoint.read(folder, self.start, identity={}))
 
             try:
                 params[number] = read()
             except FileNotFoundError:
                 trainee.train(number)
                 for _ in range(2):  # the first is read if the second is damaged
-                    checkpoint.write(folder, jax.device_get(trainee.params), identity=identity)
+                    checkpoint.write(folder, jax.device_get(trainee.params), identity={})
                 params[number] = read()  # training goes on in the arrays that it was given
         return params
 

@@ -143,10 +143,8 @@ def _own(agent, simulations, network):
         game, known = settings.referee.game, f"{agent}({simulations},{network})"
         if known not in settings.searches:
             found = read_network_file(agent, network, game) if network else Network()
-            searches = found.alphazero if agent == ALPHAZERO else found.student_of_games
-            settings.searches[known] = SharedSearches(
-                game, searches(simulations), batch=settings.side_by_side
-            )
+            player = found.player(agent, simulations)
+            settings.searches[known] = SharedSearches(game, player, batch=settings.side_by_side)
         return OwnAgent(name, settings.referee, settings.searches[known])
 
     return build

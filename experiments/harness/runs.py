@@ -240,6 +240,16 @@ def read_config(folder: pathlib.Path, *, experiment: str | None = None) -> dict[
         ) from None
 
 
+def interrupted_config(arguments: RunArguments) -> dict[str, Any]:
+    """The config of the run that is to be resumed; empty if there is none.
+
+    Raises:
+      ValueError: it is damaged.
+    """
+    begun = arguments.resume and (arguments.out / CHECKPOINT / CONFIG).exists()
+    return kept_file.read(arguments.out / CHECKPOINT / CONFIG) if begun else {}
+
+
 def is_finished(folder: pathlib.Path) -> bool:
     """Whether a folder holds a run of an experiment that has come to its end."""
     return (folder / results.RESULT_FILE).exists() and not (folder / CHECKPOINT).exists()

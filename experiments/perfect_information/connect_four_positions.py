@@ -56,6 +56,12 @@ class Positions:
         """Whether a move `[n]` in each position has the best score."""
         return self._chosen(action) == np.nanmax(self.scores, axis=1)
 
+    def judged(self, action: Int[np.ndarray, " n"]) -> dict[str, np.ndarray]:
+        """Whether moves `[n]` are good: `keeps` the result, `decides` (the same in the positions
+        in which it matters), is `best`. Their means are the shares that experiments report."""
+        keeps = self.keeps_result(action)
+        return {"keeps": keeps, "decides": keeps[self.matters], "best": self.is_best(action)}
+
     def every(self, number: int) -> Positions:
         """One position in `number`."""
         return Positions(moves=self.moves[::number], scores=self.scores[::number])

@@ -218,10 +218,8 @@ def _measure(run, game, student, positions, states, *, seed, step) -> Iterator[M
                 simulations=simulations,
                 games=student.games,
                 positions=number,
-                keeps=float(positions.keeps_result(moves).mean()),
-                decides=float(positions.keeps_result(moves)[positions.matters].mean()),
-                best=float(positions.is_best(moves).mean()),
                 first=int(moves[0]),
+                **{name: float(good.mean()) for name, good in positions.judged(moves).items()},
             )
 
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from experiments.engines import match
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run, RunArguments, checksum
 from experiments.perfect_information import paired_matches
 from experiments.perfect_information.connect_four_training import (
     GAME,
@@ -30,7 +30,7 @@ from experiments.perfect_information.connect_four_training import (
 )
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.student import ALONE
-from experiments.perfect_information.trained_players import ALPHAZERO, read_network
+from experiments.perfect_information.trained_players import existing_network, read_network_file
 from experiments.perfect_information.trained_runs import COSTS, TrainedRun, read_run
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
@@ -49,6 +49,7 @@ class Config:
     opening_moves: int = 4  # drawn at random
     batch: int  # pairs that are played and kept together; positions side by side
     seed: int = 0
+    networks_checksum: str = ""  # of the files of all that play
 
 
 PRESETS = {
@@ -103,6 +104,18 @@ class Outcome:
         every = itertools.product(range(len(self.runs)), self.seeds, COSTS)
         return [*dict.fromkeys(self.network(*which) for which in every)]
 
+    @property
+    def files(self) -> list[pathlib.Path]:
+        """Of all networks that play.
+
+        Raises:
+          ValueError: one is not there.
+        """
+        return [
+            existing_network(self.runs[number].folder, network_name(seed, step))
+            for number, seed, step in self.networks
+        ]
+
     def met(self, cost: str, first: int, second: int) -> list[tuple[int, int]]:
         """Which networks of two runs meet at a budget, by seed, as numbers of `networks`."""
         return [
@@ -130,19 +143,16 @@ def compute(run: Run) -> Outcome:
         for seed, both in zip(outcome.seeds, outcome.met(cost, *rivals), strict=True)
     ]
     agents = [
-        _agent(outcome.runs[number], network_name(seed, step), config.simulations, game)
-        for number, seed, step in outcome.networks
+        _agent(outcome.runs[number], path, config.simulations, game)
+        for (number, _, _), path in zip(outcome.networks, outcome.files, strict=True)
     ]
     pairs = paired_matches.play_matches(run, game, agents, [*dict.fromkeys(met)])
     return dataclasses.replace(outcome, pairs=pairs)
 
 
-def _agent(trained: TrainedRun, name: str, simulations: int, game: BeliefGame) -> Agent:
+def _agent(trained: TrainedRun, path: pathlib.Path, simulations: int, game: BeliefGame) -> Agent:
     """A network of a run with the search that it was trained with."""
-    network = read_network(trained.agent, trained.folder, name, game)
-    if trained.agent == ALPHAZERO:
-        return network.alphazero(simulations)
-    return network.student_of_games(simulations)
+    return read_network_file(trained.agent, path, game).player(trained.agent, simulations)
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
@@ -161,14 +171,12 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
 
 def write_more(run: Run, outcome: Outcome) -> None:
     """Writes the results of all games."""
-    lines = []
-    for pair in outcome.pairs:
-        line = dataclasses.asdict(pair)
-        for player in ("first", "second"):
-            number, seed, step = outcome.networks[line[player]]
-            line[player] = f"{outcome.runs[number].name}, seed {seed}, step {step}"
-        lines.append(line)
-    results.write_csv(run.out / _GAMES_FILE, lines)
+
+    def name_of(player: int) -> str:
+        number, seed, step = outcome.networks[player]
+        return f"{outcome.runs[number].name}, seed {seed}, step {step}"
+
+    results.write_csv(run.out / _GAMES_FILE, paired_matches.rows(outcome.pairs, name_of))
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
@@ -270,7 +278,11 @@ def _band(trained: TrainedRun, simulations: int, cost: str, seeds: range) -> plo
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with the runs."""
+    """The preset with the runs.
+
+    Raises:
+      ValueError: runs that cannot be compared, or a network that plays is not there.
+    """
     if len(options.runs) < 2:
         raise ValueError(f"runs has {len(options.runs)} folders; there must be at least 2")
     runs = [read_run(folder) for folder in options.runs]
@@ -283,7 +295,13 @@ def configure(config: Config, options: Options) -> Config:
     if len(positions) > 1:
         counts = " and ".join(f"{count:,}" for count in sorted(positions))
         raise ValueError(f"runs were measured in {counts} positions; must be the same")
-    return dataclasses.replace(config, runs=tuple(map(str, options.runs)))
+    try:
+        networks_checksum = checksum(Outcome(runs=runs).files)
+    except ValueError as error:
+        raise ValueError(f"runs: {error}") from None
+    return dataclasses.replace(
+        config, runs=tuple(map(str, options.runs)), networks_checksum=networks_checksum
+    )
 
 
 def measure(config: Config) -> str:

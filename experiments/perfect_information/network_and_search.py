@@ -78,9 +78,8 @@ class Player:
 
     def agent(self, network: Network) -> Agent:
         """Who plays."""
-        if self.search == ALPHAZERO:
-            return network.alphazero(self.simulations)
-        return network.student_of_games(self.simulations, pace=self.pace, expand=self.expand)
+        further = {"pace": self.pace, "expand": self.expand}
+        return network.player(self.search, self.simulations, **further)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,14 @@ class Pair:
     def share(self) -> float:
         """Of the points of both games, what the first player got."""
         return (2 + self.begun + self.answered) / 4
+
+
+def rows(pairs: Iterable[Pair], name_of: Callable[[int], str]) -> list[dict[str, object]]:
+    """Rows of a CSV with all pairs, in which players have names instead of numbers."""
+    return [
+        dataclasses.asdict(pair) | {"first": name_of(pair.first), "second": name_of(pair.second)}
+        for pair in pairs
+    ]
 
 
 def play_matches(

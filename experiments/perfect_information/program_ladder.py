@@ -21,10 +21,16 @@ from experiments.engines.referee import load
 from experiments.engines.tournament import Pairs
 from experiments.harness import ladder_ratings, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.network_files import network_file
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.network_files import NETWORKS
+from experiments.harness.runs import Run, RunArguments, checksum, interrupted_config
 from experiments.perfect_information import paired_matches, published_elo
-from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT, last_network
+from experiments.perfect_information.trained_players import (
+    OPTION_OF,
+    in_folders,
+    last_network,
+    networks_of,
+    without_networks,
+)
 from jaxgames.checks import at_least
 
 UNIFORM = "uniform"
@@ -39,7 +45,6 @@ PROGRAMS = {
     "go_9x9": ("gnugo(level=10)", "gnugo(level=0)"),
     "go_19x19": ("gnugo(level=10)", "gnugo(level=0)"),
 }
-_AGENTS = {ALPHAZERO: "alphazero", STUDENT: "student_of_games"}  # as `make_player` knows them
 _LEAST = 8_000  # simulations of the agents in Table 1
 _PAPER_GAMES = 200  # of each two players
 
@@ -57,6 +62,7 @@ class Config:
     seed: int = 0
     alphazero: str = ""  # file of its network; empty: it has none
     student_of_games: str = ""
+    networks_checksum: str = ""  # of both files; empty: there are none
 
 
 PRESETS = {
@@ -87,46 +93,49 @@ class Options(RunArguments):
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with the options."""
+    """The preset with the options.
+
+    A run that is resumed keeps the networks that it began with, though their training has gone on.
+
+    Raises:
+      ValueError: an option cannot be, or a folder has no run of training with a network.
+    """
     at_least(1, workers=options.workers)
-    if options.pairs is not None and options.pairs < 1:
-        raise ValueError(f"pairs={options.pairs} must be at least 1")
+    if options.pairs is not None:
+        at_least(1, pairs=options.pairs)
     if options.move_seconds is not None and not options.move_seconds > 0:
         raise ValueError(f"move_seconds={options.move_seconds} must be above 0")
+    interrupted = interrupted_config(options)
+    begun = [interrupted.get(option) for option in OPTION_OF.values()]
+    networks = in_folders(options, lambda folder: _network(folder, begun))
     return dataclasses.replace(
         config,
         game=options.game,
         programs=PROGRAMS[options.game] if config.programs else (),
         pairs=options.pairs or config.pairs,
         move_seconds=options.move_seconds or config.move_seconds,
-        alphazero=_last_network(options.alphazero),
-        student_of_games=_last_network(options.student_of_games),
+        networks_checksum=checksum(networks.values()) if networks else "",
+        **{OPTION_OF[agent]: str(path) for agent, path in networks.items()},
     )
 
 
-def _last_network(folder):
-    """The file of the last network of a run of training; empty: there is no run."""
-    if folder is None:
-        return ""
-    if "," in str(folder):
+def _network(folder, begun):
+    """The file of a run's network that a ladder began with, or else that of the last one."""
+    if "," in folder:
         raise ValueError(f"the folder {folder} must not have a comma, which parts players' options")
-    return str(network_file(folder, last_network(str(folder), 0)))
+    files = pathlib.Path(folder, NETWORKS).glob("*.npz")
+    return next((path for path in files if str(path) in begun), None) or last_network(folder, 0)
 
 
 def players(config: Config) -> dict[str, str]:
     """All players as `make_player` takes them, by their names; the first one's Elo is 0."""
     found = {name: name for name in (*config.programs, UNIFORM)}
-    for agent, network in _networks(config).items():
+    for agent, network in networks_of(config).items():
         options = f",network={network}" if network else ""
         for simulations in config.simulations:
-            spec = f"{_AGENTS[agent]}(simulations={simulations}{options})"
+            spec = f"{OPTION_OF[agent]}(simulations={simulations}{options})"
             found[f"{agent}({simulations})"] = spec
     return found
-
-
-def _networks(config):
-    """The files of the agents' networks."""
-    return {ALPHAZERO: config.alphazero, STUDENT: config.student_of_games}
 
 
 def compute(run: Run) -> Pairs:
@@ -207,9 +216,7 @@ def deviations(config: Config) -> Iterator[str]:
     yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
     if 2 * config.pairs != _PAPER_GAMES:
         yield f"{2 * config.pairs} games of each two players (the paper: {_PAPER_GAMES})"
-    for agent, network in _networks(config).items():
-        if not network:
-            yield f"{agent} searches without a network: all values are 0 and all priors uniform"
+    yield from without_networks(config)
 
 
 COMMAND = Experiment(

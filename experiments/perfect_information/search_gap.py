@@ -18,7 +18,7 @@ from rich.table import Table
 
 from experiments.harness import ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run, RunArguments, interrupted_config
 from experiments.perfect_information import paired_matches, published_elo
 from experiments.perfect_information.connect_four_positions import COLUMNS
 from experiments.perfect_information.connect_four_training import KEEPS, SHARES
@@ -31,9 +31,10 @@ from experiments.perfect_information.network_and_search import (
     positions_of,
 )
 from experiments.perfect_information.trained_players import (
-    ALPHAZERO,
     STUDENT,
+    in_folders,
     trained_networks,
+    without_networks,
 )
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 
@@ -72,16 +73,11 @@ def good_moves(config: Config, outcome: Outcome, player: int) -> dict[str, Float
     positions = positions_of(config)
     if positions is None:
         return {}
-    own = [np.asarray(each.moves) for each in outcome.moves if each.player == player]
-    matters = positions.matters
-    judged = {
-        "keeps": lambda moves: positions.keeps_result(moves),
-        "decides": lambda moves: positions.keeps_result(moves)[matters],
-        "best": lambda moves: positions.is_best(moves),
-    }
+    own = [
+        positions.judged(np.asarray(each.moves)) for each in outcome.moves if each.player == player
+    ]
     return {
-        name: np.mean([judged[field](moves) for moves in own], axis=0)
-        for name, field in SHARES.items()
+        name: np.mean([judged[field] for judged in own], axis=0) for name, field in SHARES.items()
     }
 
 
@@ -105,11 +101,12 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
 
 def write_more(run: Run, outcome: Outcome) -> None:
     """Writes the results of all games."""
-    every, lines = players(run.config), []
-    for pair in outcome.pairs:
-        line = {"seed": pair.first // len(every)} | dataclasses.asdict(pair)
-        names = {side: every[line[side] % len(every)].name for side in ("first", "second")}
-        lines.append(line | names)
+    every = players(run.config)
+    named = paired_matches.rows(outcome.pairs, lambda number: every[number % len(every)].name)
+    lines = [
+        {"seed": pair.first // len(every)} | row
+        for pair, row in zip(outcome.pairs, named, strict=True)
+    ]
     results.write_csv(run.out / _GAMES_FILE, lines)
 
 
@@ -196,19 +193,20 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
 def configure(config: Config, options: Options) -> Config:
     """The preset with the folders, and no more networks than each of their runs has trained.
 
-    Without folders there is one of each kind, since all would be the same.
+    Without folders there is one of each kind, since all would be the same. A run that is resumed
+    keeps the number that it began with, though more may have been trained since.
 
     Raises:
       ValueError: a folder has no run of training.
     """
-    folders = [str(folder or "") for folder in (options.alphazero, options.student_of_games)]
-    trained = [trained_networks(folder) for folder in folders if folder]
+    trained = in_folders(options, trained_networks).values()
+    networks = min([config.networks, *trained]) if trained else 1
     return dataclasses.replace(
         config,
         game=options.game or config.game,
-        alphazero=folders[0],
-        student_of_games=folders[1],
-        networks=min([config.networks, *trained]) if trained else 1,
+        alphazero=str(options.alphazero or ""),
+        student_of_games=str(options.student_of_games or ""),
+        networks=interrupted_config(options).get("networks", networks),
     )
 
 
@@ -231,9 +229,7 @@ def deviations(config: Config) -> Iterator[str]:
     """From the published setting, in words."""
     if config.game not in published_elo.GAPS:
         yield f"{config.game} instead of chess and Go"
-    for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
-        if not folder:
-            yield f"in place of {agent}'s network all values are 0 and all priors uniform"
+    yield from without_networks(config)
     yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
 
 

@@ -26,7 +26,13 @@ from experiments.perfect_information.search_matches import (
     play_matches,
     players,
 )
-from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
+from experiments.perfect_information.trained_players import (
+    ALPHAZERO,
+    STUDENT,
+    in_folders,
+    last_network,
+    without_networks,
+)
 from jaxgames.checks import at_least
 
 GAMES_FILE = "pairs.csv"
@@ -101,11 +107,7 @@ def rows(config: Config, pairs: Sequence[Pair]) -> Iterator[dict[str, object]]:
 def write_more(run: Run, pairs: Sequence[Pair]) -> None:
     """Writes the results of all games."""
     names = [name_of(*player) for player in players(run.config)]
-    lines = [
-        dataclasses.asdict(pair) | dict(first=names[pair.first], second=names[pair.second])
-        for pair in pairs
-    ]
-    results.write_csv(run.out / GAMES_FILE, lines)
+    results.write_csv(run.out / GAMES_FILE, paired_matches.rows(pairs, names.__getitem__))
 
 
 def numbers(config: Config, pairs: Sequence[Pair]) -> Iterator[results.Number]:
@@ -170,10 +172,15 @@ def draw(path: pathlib.Path, config: Config, pairs: Sequence[Pair]) -> None:
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with the options."""
+    """The preset with the options.
+
+    Raises:
+      ValueError: an option cannot be, or a folder has no run of training with this network.
+    """
     at_least(0, network=options.network)
-    if options.pairs is not None and options.pairs < 1:
-        raise ValueError(f"pairs={options.pairs} must be at least 1")
+    if options.pairs is not None:
+        at_least(1, pairs=options.pairs)
+    in_folders(options, lambda folder: last_network(folder, options.network))  # refused here
     return dataclasses.replace(
         config,
         game=options.game or config.game,
@@ -197,9 +204,7 @@ def deviations(config: Config) -> Iterator[str]:
     """From the paper's setting, in words."""
     if config.game not in published_elo.GAPS:
         yield f"{config.game} instead of chess and Go"
-    for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
-        if not folder:
-            yield f"{agent} searches without a network: all values are 0 and all priors uniform"
+    yield from without_networks(config)
     yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
     yield (
         "c = 10 from 320 simulations on, and 1 below (the paper, which has 800 and more: c = 10 in"

@@ -12,11 +12,9 @@ from experiments.perfect_information.student_search import agent_name
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
-    Network,
     read_last_networks,
 )
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from solvers.perfect_information.matches import Agent
 
 AGENTS = (ALPHAZERO, STUDENT)
 
@@ -61,12 +59,5 @@ def play_matches(run: Run) -> list[Pair]:
     config, game = run.config, pgx_beliefs(run.config.game)
     met = [(first, second, config.network) for first, second in schedule(config)]
     (networks,) = read_last_networks(run, game, [config.network])
-    agents = [_agent(networks[agent], agent, count) for agent, count in players(config)]
+    agents = [networks[agent].player(agent, count) for agent, count in players(config)]
     return paired_matches.play_matches(run, game, agents, met)
-
-
-def _agent(network: Network, agent: str, simulations: int) -> Agent:
-    """The agent of a player."""
-    if agent == ALPHAZERO:
-        return network.alphazero(simulations)
-    return network.student_of_games(simulations)

@@ -4,8 +4,6 @@ finite."""
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -98,12 +96,11 @@ class Trainee:
         self._step, self._log = step, run.out / LOG / name
         self._run = run
         self._folder = run.checkpoint / _STATE / name
-        self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
-        if self._folder.exists():
+        if self._folder.exists():  # of this config, as the run has checked
             from solvers import checkpoint  # imports Orbax
 
             with contextlib.suppress(FileNotFoundError):  # stopped while writing the first
-                self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
+                self.state = checkpoint.read(self._folder, self.state, identity={})
 
     @property
     def params(self) -> PyTree:
@@ -167,7 +164,7 @@ class Trainee:
     def _save(self):
         from solvers import checkpoint  # imports Orbax
 
-        checkpoint.write(self._folder, self.state, identity=self._identity)
+        checkpoint.write(self._folder, self.state, identity={})
         self._run.keep_usage()
 
     def _metrics(self, first):

@@ -28,7 +28,6 @@ def large_solve(
     *,
     solver: Solver,
     num_iterations: int,
-    identity: str,
     since: pathlib.Path | None = None,
     storage: str = "full",
     mesh: Mesh | None = None,
@@ -44,7 +43,6 @@ def large_solve(
         solve continues if there is one.
       solver: the variant of CFR.
       num_iterations: iterations in all, with those of an earlier run.
-      identity: what a state must have been written with to be continued.
       since: the folder of a solve with fewer iterations, to continue from if `folder` holds none.
       storage: see `cfr.init`.
       mesh: the devices; None: one.
@@ -56,8 +54,7 @@ def large_solve(
       The average policies of both players.
 
     Raises:
-      ValueError: the last two states in a folder are damaged, or the last is of another identity
-        or of other devices.
+      ValueError: the last two states in a folder are damaged, or the last is of other devices.
       OSError: the state cannot be written.
     """
     from solvers import checkpoint  # imports Orbax
@@ -70,7 +67,7 @@ def large_solve(
         call, devices = parts.call, (mesh.size,)
         placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
     start = functools.partial(cfr.init, storage=storage)
-    known = {"config": identity, "devices": devices[0] if devices else 1}
+    known = {"devices": devices[0] if devices else 1}
     template, state = jax.eval_shape(lambda: call(start)), None
     for path in (folder, since):
         if state is None and path is not None:

@@ -217,14 +217,14 @@ class OffTreeBet:
         time at which each of these was finished, in seconds."""
         from solvers import checkpoint  # imports Orbax
 
-        folder, identity = self.folder / "leaf_values", {"config": repr(self.config)}
+        folder = self.folder / "leaf_values"
         shape = len(self.cut.leaves), *self.cut.choices, *self.cut.num_classes
         template = (
             jax.ShapeDtypeStruct(shape, self.tree.sequence_form.dtype),
             jax.ShapeDtypeStruct((max(self.cut.choices),), np.float64),
         )
         try:
-            return checkpoint.read(folder, template, identity=identity)
+            return checkpoint.read(folder, template, identity={})
         except FileNotFoundError:
             pass
         except checkpoint.DamagedCheckpointError as error:
@@ -239,7 +239,7 @@ class OffTreeBet:
             report=lambda _: times.append(time.perf_counter()),
         )
         generated = values, np.array(times)
-        checkpoint.write(folder, generated, identity=identity)
+        checkpoint.write(folder, generated, identity={})
         self.saved()
         return generated
 
@@ -322,7 +322,6 @@ class OffTreeBet:
             self.folder / f"{name}_{num_iterations}",
             solver=_BLUEPRINT,
             num_iterations=num_iterations,
-            identity=repr(self.config),
             since=None if since is None else self.folder / f"{name}_{since}",
             storage=self.config.storage,
             mesh=self.mesh,
