@@ -75,6 +75,18 @@ def test_details_and_figure(folder):
 
 
 @pytest.mark.slow
+def test_children_of_a_root_are_counted_as_many_as_are_valued_together():
+    """All nine of tic-tac-toe, five at a time; a tree has room for no more than are legal."""
+    setting = build(TASKS[CHILDREN])
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *jnp.shape(x))), setting.problem)
+    start = jax.jit(functools.partial(growing_tree_cfr.start, settings=setting.settings))
+    begun = growing_tree_cfr.finish(start(setting.game, setting.params, problems=problems))
+    counted = growing_tree_search.network_calls(setting, begun)
+    assert counted["calls"] == 1 + 9
+    assert counted["computed_calls"] == 1 + setting.settings.simulations + 10
+
+
+@pytest.mark.slow
 def test_leaves_are_counted_in_every_iteration():
     """Against a search that is made one iteration at a time."""
     setting = build(TASKS[TASK])

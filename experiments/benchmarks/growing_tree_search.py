@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL
 from solvers.device_batches import split_calls
 from solvers.search import growing_tree_cfr, readouts
+from solvers.search.lazy_search import root_chunk
 from solvers.search.search_state import GrowingTreeCfr, Search, Searches
 
 
@@ -92,7 +94,7 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
 
     Returns:
       `simulations`; `nodes`; `calls` that a search asks for; `computed_calls`, which are more,
-      because leaves are evaluated many at a time; `operations`, the floating-point operations of
+      because leaves, or children of a root, are evaluated many at a time; `operations`, the floating-point operations of
       the calls asked for.
     """
     params = setting.params
@@ -107,7 +109,10 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
     if settings.expand is not None:  # every place is evaluated once, with its prior
         ends = searches.tree.actor == TERMINAL
         used = np.arange(ends.shape[1]) < np.asarray(searches.tree.count)[:, None]
-        asked, padded = (used & ~np.asarray(ends)).sum() / batch, ends.shape[1]
+        asked = (used & ~np.asarray(ends)).sum() / batch
+        chunk = root_chunk(setting.game.num_children)  # of the root's children
+        chunks = math.ceil(np.max(searches.tree.children[:, 0]) / chunk)
+        padded = others + chunks * chunk
         cost = asked * operations(_layers(setting)) if params else 0.0
     else:
         asked, computed = leaves_by_iteration(setting, batch)

@@ -87,8 +87,7 @@ def _with_children_of_roots(game, params, trees, layout, *, evaluate):
     """The trees with all children of their roots, some at a time, as many as a position has."""
     batch, dtype, prior = layout.batch, trees.since.dtype, trees.prior[layout.roots]
     number = jnp.sum(prior >= 0, axis=1, dtype=jnp.int32)
-    steps = math.ceil(layout.actions / _ROOT_CHUNK)  # in which all actions would be valued
-    chunk = math.ceil(layout.actions / steps)
+    chunk = root_chunk(layout.actions)
 
     def add(carry):
         trees, step = carry
@@ -113,6 +112,12 @@ def _with_children_of_roots(game, params, trees, layout, *, evaluate):
 
     trees, _ = jax.lax.while_loop(more, add, (trees, jnp.int32(0)))
     return trees
+
+
+def root_chunk(actions: int) -> int:
+    """How many children of a root are valued at a time, in a game with so many actions."""
+    steps = math.ceil(actions / _ROOT_CHUNK)  # in which all actions would be valued
+    return math.ceil(actions / steps)
 
 
 def end_of_path(game: BeliefGame, state: PublicState, path: Int[Array, " L"]) -> PublicState:
