@@ -94,8 +94,8 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
 
     Returns:
       `simulations`; `nodes`; `calls` that a search asks for; `computed_calls`, which are more,
-      because leaves, or children of a root, are evaluated many at a time; `operations`, the floating-point operations of
-      the calls asked for.
+      because leaves, or children of a root, are evaluated many at a time; `operations`, the
+      floating-point operations of the calls asked for.
     """
     params = setting.params
     batch, settings = len(searches.iterations), setting.settings
