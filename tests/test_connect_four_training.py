@@ -163,7 +163,11 @@ def test_what_is_not_the_papers_is_said(values, column, learner):
     """All of Student of Games' settings of training beside those of Table S2."""
     options = sog_connect_four.Options(out=pathlib.Path(), values=values)
     config = sog_connect_four.configure(sog_connect_four.PRESETS["paper"], options)
-    own, other, *_ = sog_connect_four.deviations(config)
+    own, other, *more = sog_connect_four.deviations(config)
+    lost = [
+        text for text in more if text.startswith("1,228.8 queries are asked in a step and 1,02")
+    ]
+    assert len(lost) == (values == "queries")  # 1,024 of self-play, and a fifth of as many solved
     assert own == (
         f"Connect Four with the settings of {column} in Table S2, but: greedy moves after 10 moves"
         " (the paper: 30), no resignation (the paper: below -0.9)"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from lazy_search_reference import Place, ReferenceSearch
 
+import solvers
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.arrays import at
 from jaxgames.core import TERMINAL
@@ -275,3 +276,29 @@ def test_no_simulation_copies_the_priors():
     assert re.search(rf"= {table}\S* fusion\(|= {table}\S* scatter\(", program)
     whole = re.findall(rf"= {table}\S* (?:copy|convert)\(", program)
     assert not whole
+
+
+@pytest.mark.slow
+def test_a_reach_that_only_scales_values_is_not_in_them():
+    """Nor in what is printed of a search."""
+    game, key = pgx_beliefs("tic_tac_toe"), jax.random.key(0)
+    moves, found = jnp.array([0, 3, 1, 4]), []  # who began can win
+    state = functools.reduce(jax.jit(game.child), moves, game.root())
+    for share in (1.0, 0.5):
+        reach = jnp.full(1, share), jnp.full(1, share)
+        problem = continual_resolving.fixed_problem(state, reach, max_path=1)
+        found.append(
+            str(solvers.growing_tree_search(game, key=key, simulations=60, problem=problem))
+        )
+    assert re.search(r"value to player 0 +\+0\.[1-9]", found[0])
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_a_search_that_has_not_begun_asks_no_network():
+    game, *_ = subject("tic_tac_toe")
+    problem = continual_resolving.first_problem(game, max_path=1)
+    for expand in (1, None):
+        settings = GrowingTreeCfr(evaluate, simulations=4, expand=expand, max_path=1)
+        begun = growing_tree_cfr.begin(game, problem=problem, settings=settings)
+        assert begun.tree.count >= 1

@@ -40,8 +40,8 @@ def draw_openings(referee: Referee, *, pairs: int, length: int, seed: int) -> li
     while length and len(found) < pairs:
         if tries == _TRIES:
             raise ValueError(
-                f"opening_moves={length} must be larger: there are too few different openings for"
-                f" pairs={pairs}"
+                f"opening_moves={length} must be another number: there are too few different"
+                f" openings that do not end the game for pairs={pairs}"
             )
         before, drawn = len(found), _draw_opening(referee, length, generator)
         if drawn is not None:

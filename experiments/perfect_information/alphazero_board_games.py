@@ -11,7 +11,12 @@ from experiments.harness.runs import Run
 from experiments.perfect_information import board_training
 from experiments.perfect_information.alphazero_student import alphazero_student
 from experiments.perfect_information.board_training import GAMES, training_experiment
-from experiments.perfect_information.student import CHOSEN_RATE, Student
+from experiments.perfect_information.student import (
+    CHOSEN_RATE,
+    NETWORK,
+    SEARCHES_ANEW,
+    Student,
+)
 from jaxgames.beliefs.contract import BeliefGame
 from train.learner import LearnerSettings
 
@@ -187,6 +192,8 @@ def deviations(config: Config) -> list[str]:
         if published
         else CHOSEN_RATE,
         f"after {config.sampled_moves} moves the most visited move is played in training, too",
+        SEARCHES_ANEW,
+        *([NETWORK] * (config.torso == "alphazero")),
         "no resignation, and the features are pgx's",
     ]
 

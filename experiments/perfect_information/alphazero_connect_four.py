@@ -6,12 +6,19 @@ Its counterpart is `sog_connect_four`.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from experiments.harness.runs import Run
 from experiments.perfect_information import connect_four_training
 from experiments.perfect_information.alphazero_student import alphazero_student
 from experiments.perfect_information.connect_four_training import OPENS, training_experiment
-from experiments.perfect_information.student import ALONE, CHOSEN_RATE, Student
+from experiments.perfect_information.student import (
+    ALONE,
+    CHOSEN_RATE,
+    NETWORK,
+    SEARCHES_ANEW,
+    Student,
+)
 from jaxgames.beliefs.contract import BeliefGame
 
 
@@ -66,6 +73,23 @@ def evaluations(config: Config) -> int:
     return config.episodes * config.moves * (1 + config.training_simulations)
 
 
+def deviations(config: Config) -> Iterator[str]:
+    """From the published setting, in words."""
+    yield (
+        f"Connect Four, with {config.training_simulations} simulations in training (the paper: 800"
+        f" in chess and Go), {config.depth} blocks of {config.width} channels (19 of 256), and a"
+        " length of training and a learner of our own"
+    )
+    yield (
+        f"after {_EXPLORED_MOVES} moves the most visited move is played in training, too, and no"
+        " game is resigned"
+    )
+    yield SEARCHES_ANEW
+    if config.torso == "alphazero":
+        yield NETWORK
+    yield CHOSEN_RATE
+
+
 COMMAND = training_experiment(
     "alphazero_connect_four",
     new_student,
@@ -76,7 +100,7 @@ COMMAND = training_experiment(
     },
     targets=TARGETS,
     presets=PRESETS,
-    deviations=lambda config: (CHOSEN_RATE,),
+    deviations=deviations,
     preset_docs={
         "smoke": "a minute",
         "cpu": (

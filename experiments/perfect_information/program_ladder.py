@@ -24,6 +24,7 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.network_files import NETWORKS
 from experiments.harness.runs import Run, RunArguments, checksum, interrupted_config
 from experiments.perfect_information import paired_matches, published_elo
+from experiments.perfect_information.student import SEARCHES_ANEW
 from experiments.perfect_information.trained_players import (
     OPTION_OF,
     in_folders,
@@ -217,6 +218,7 @@ def deviations(config: Config) -> Iterator[str]:
     if 2 * config.pairs != _PAPER_GAMES:
         yield f"{2 * config.pairs} games of each two players (the paper: {_PAPER_GAMES})"
     yield from without_networks(config)
+    yield SEARCHES_ANEW
 
 
 COMMAND = Experiment(

@@ -30,6 +30,7 @@ from experiments.perfect_information.network_and_search import (
     players,
     positions_of,
 )
+from experiments.perfect_information.student import SEARCHES_ANEW
 from experiments.perfect_information.trained_players import (
     STUDENT,
     in_folders,
@@ -230,6 +231,7 @@ def deviations(config: Config) -> Iterator[str]:
     if config.game not in published_elo.GAPS:
         yield f"{config.game} instead of chess and Go"
     yield from without_networks(config)
+    yield SEARCHES_ANEW
     yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
 
 

@@ -26,6 +26,7 @@ from experiments.perfect_information.search_matches import (
     play_matches,
     players,
 )
+from experiments.perfect_information.student import SEARCHES_ANEW
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
     STUDENT,
@@ -205,6 +206,7 @@ def deviations(config: Config) -> Iterator[str]:
     if config.game not in published_elo.GAPS:
         yield f"{config.game} instead of chess and Go"
     yield from without_networks(config)
+    yield SEARCHES_ANEW
     yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
     yield (
         "c = 10 from 320 simulations on, and 1 below (the paper, which has 800 and more: c = 10 in"

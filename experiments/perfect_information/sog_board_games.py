@@ -14,12 +14,19 @@ from experiments.harness.runs import Run
 from experiments.perfect_information import board_training
 from experiments.perfect_information.board_training import GAMES, training_experiment
 from experiments.perfect_information.sog_student import sog_student
-from experiments.perfect_information.student import CHOSEN_RATE, FIRST_NETWORK, Student
+from experiments.perfect_information.student import (
+    CHOSEN_RATE,
+    FIRST_NETWORK,
+    NETWORK,
+    Student,
+)
 from experiments.perfect_information.student_search import agent_name
+from experiments.student_of_games.training_run import lost_queries
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train.paper_settings import (
     PAPER_LEARNER,
+    PAPER_QUERIES,
     PAPER_SELF_PLAY,
     PAPER_TEMPERATURE,
     learner_deviations,
@@ -243,7 +250,9 @@ def deviations(config: Config) -> list[str]:
     return [
         f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
         f" at most, and {config.updates} updates: a length of our own",
+        *lost_queries(config, *PAPER_QUERIES[config.table]),
         f"{config.depth} blocks of {config.width} channels",
+        *([NETWORK] * (config.torso == "alphazero")),
         *(
             [f"SoG({config.training_simulations},1) in training (the paper: SoG(400,1))"]
             * (config.training_simulations != _PAPER_SIMULATIONS)

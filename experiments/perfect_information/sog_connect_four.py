@@ -14,14 +14,21 @@ from typing import Literal
 from experiments.harness.runs import Run
 from experiments.perfect_information import connect_four_training, sog_student
 from experiments.perfect_information.connect_four_training import KEEPS, training_experiment
-from experiments.perfect_information.student import ALONE, CHOSEN_RATE, FIRST_NETWORK, Student
+from experiments.perfect_information.student import (
+    ALONE,
+    CHOSEN_RATE,
+    FIRST_NETWORK,
+    NETWORK,
+    Student,
+)
 from experiments.perfect_information.student_search import agent_name
 from experiments.perfect_information.trained_seeds import SeedOptions
-from experiments.student_of_games.training_run import shared_sizes
+from experiments.student_of_games.training_run import lost_queries, shared_sizes
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train.paper_settings import (
+    PAPER_QUERIES,
     PAPER_SELF_PLAY,
     PAPER_TEMPERATURE,
     learner_deviations,
@@ -138,7 +145,10 @@ def deviations(config: Config) -> Iterator[str]:
     yield (
         f"SoG({config.training_simulations},1) in training (the paper in chess and Go: SoG(400,1))"
     )
+    yield from lost_queries(config, *PAPER_QUERIES[column])
     yield "the length of the training and the network are ours"
+    if config.torso == "alphazero":
+        yield NETWORK
     yield CHOSEN_RATE
 
 

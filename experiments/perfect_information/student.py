@@ -24,11 +24,20 @@ NETWORK_FIELDS = ("torso", "width", "depth", "dtype")  # of a config, for `nets.
 # "position".
 SOG_NETWORKS = {"position": new_position_network, "cvpn": new_cvpn}
 FIRST_NETWORK = "cvpn"
-# a deviation of experiments that train residual networks with this rate
+# Deviations of experiments that train AlphaZero's network, and residual networks with this rate.
+NETWORK = (
+    "the network normalises channels, in front of its convolutions, and the value's hidden layer is"
+    " as wide as the tower (the papers: batches, behind them, and 256 units)"
+)
 CHOSEN_RATE = (
     "the learning rate, 5e-4, was chosen in Connect Four with results in sight: with 2e-3"
     " AlphaZero's network came to a constant in self-play, and of 2e-3, 1e-3, 5e-4 and 2e-4 the"
     " last two fitted the results of the scored positions well in 150 updates"
+)
+
+SEARCHES_ANEW = (
+    "each search of AlphaZero begins anew (the paper: with the values and visits of the search"
+    " before)"
 )
 
 # moves(params, states [B, ...]) -> actions [B]

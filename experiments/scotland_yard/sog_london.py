@@ -45,7 +45,7 @@ from experiments.scotland_yard.london_settings import (
     first_network,
 )
 from experiments.scotland_yard.trained_students import trained_elsewhere
-from experiments.student_of_games.training_run import LOG, READINGS, student
+from experiments.student_of_games.training_run import LOG, READINGS, lost_queries, student
 from jaxgames.registry import make
 from nets import cvpn, parameters
 from solvers.scotland_yard.match_batches import compiled_play
@@ -53,7 +53,7 @@ from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
 from solvers.search.search_state import GrowingTreeCfr
 from train.metrics import read_metrics
-from train.paper_settings import learner_deviations, paper_settings
+from train.paper_settings import PAPER_QUERIES, learner_deviations, paper_settings
 from train.student_of_games_training import StudentOfGamesSettings, policy_sizes
 
 _TIMED_STEPS = 5
@@ -281,6 +281,7 @@ def deviations(config: Config) -> list[str]:
         * bool(config.start),
         f"searches of training have {config.simulations} simulations; the paper does not say how"
         " many it trains with",
+        *lost_queries(config, *PAPER_QUERIES["scotland_yard"]),
         *[f"the network has {network}; the paper: {paper}"]
         * (network != paper and config.network == "mlp"),
         *[

@@ -25,7 +25,7 @@ from rich.table import Table
 from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.student_of_games.training_run import LOG, shared_sizes, student
+from experiments.student_of_games.training_run import LOG, lost_queries, shared_sizes, student
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.arrays import at, index_batches
 from jaxgames.core import TERMINAL
@@ -36,6 +36,7 @@ from solvers.perfect_information.minimax import NOWHERE, Positions
 from solvers.search import continual_resolving, growing_tree_cfr, readouts
 from solvers.search.search_state import GrowingTreeCfr
 from train.agent import training_settings
+from train.paper_settings import PAPER_QUERIES
 from train.self_play import SelfPlaySettings
 
 _SEATS = ("first", "second")
@@ -66,6 +67,7 @@ class Config:
     game: str = "pgx:tic_tac_toe"
 
 
+_QUERIES = PAPER_QUERIES["chess"]
 PRESETS = {
     "smoke": Config(
         simulations=(4,),
@@ -140,8 +142,8 @@ class _Student:
             steps=config.measured_at[-1],
             policy_weight=1.0,
             self_play=SelfPlaySettings(exploration=0.25),
-            queries_per_search=1.0,
-            queries_per_solve=0.2,
+            queries_per_search=_QUERIES[0],
+            queries_per_solve=_QUERIES[1],
         )
         self.trainee = student(self.game, network, settings, run)
 
@@ -358,11 +360,12 @@ COMMAND = Experiment(
     tables=tables,
     error_bars="the least and the most of a seat and a seed",
     measure=measure,
-    deviations=(
+    deviations=lambda config: (
         "the paper plays chess and Go; tic-tac-toe, its network and the scale of its training are"
         " ours",
         "PUCT's constant is not published; here it is 1, beside payoffs from -1 to 1",
         "a quarter of the moves of self-play is uniform (the paper: none in chess and Go)",
+        *lost_queries(config, *_QUERIES),
     ),
     more_files=("network.npz", LOG),
     write_more=lambda run, outcome: results.write_file(

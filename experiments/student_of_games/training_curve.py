@@ -21,7 +21,13 @@ from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games.measured_search import SearchLaboratory
-from experiments.student_of_games.training_run import LOG, READINGS, shared_sizes, student
+from experiments.student_of_games.training_run import (
+    LOG,
+    READINGS,
+    lost_queries,
+    shared_sizes,
+    student,
+)
 from nets import cvpn, parameters
 from solvers.search.agent_exploitability import agents
 from solvers.search.search_state import GrowingTreeCfr
@@ -265,6 +271,7 @@ def deviations(config: Config) -> list[str]:
         f"PUCT's constant is not published; here it is {config.exploration:g}, beside values in"
         " payoffs of the game",
         READINGS,
+        *lost_queries(config, config.queries_per_search, config.queries_per_solve),
     ]
     if published.searched_exploitability(config.game):
         said.append("published numbers are read off Figure 3, to about 4 %")

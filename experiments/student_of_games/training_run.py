@@ -69,6 +69,23 @@ def shared_sizes(config: Any) -> dict[str, int]:
     return {name: getattr(config, name) for name in names} | {"queue_capacity": queue}
 
 
+def lost_queries(config: Any, per_search: float, per_solve: float) -> list[str]:
+    """Among the deviations, that more queries are asked than solved; empty if all can be.
+
+    Args:
+      config: with `episodes`, the searches of self-play in a step, and `solves`.
+      per_search: queries that such a search asks [q_search].
+      per_solve: queries that a solved query asks [q_recursive].
+    """
+    asked = per_search * config.episodes + per_solve * config.solves
+    capacity = student_of_games_training.StudentOfGamesSettings.queue_capacity
+    text = (
+        f"{asked:,g} queries are asked in a step and {config.solves:,} solved: as soon as the queue"
+        f" of {capacity:,} is full, its oldest are lost"
+    )
+    return [text] * (asked > config.solves + 1e-6)  # but for rounding
+
+
 def unplaced(arrays: PyTree) -> PyTree:
     """Copies of arrays that JAX may move to any devices; each process has all of each array."""
     return jax.tree.map(jnp.asarray, jax.device_get(arrays))

@@ -157,8 +157,8 @@ def draw_openings(
     while len(found) < number:
         if tries == _TRIES:
             raise ValueError(
-                f"length={length} must be larger: only {len(found)} of number={number} different"
-                " openings were found"
+                f"length={length} must be another: only {len(found)} of number={number} different"
+                " openings that do not end the game were found"
             )
         before = len(found)
         noise = generator.uniform(size=(_DRAWN, length, num_actions(game)))

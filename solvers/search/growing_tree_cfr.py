@@ -12,6 +12,7 @@ the steps of both, for a batch.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Hashable
 
@@ -22,7 +23,13 @@ from jaxtyping import Array, ArrayLike, Float, Int, Key, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
-from solvers.search import expansion_phase, forest_search, lazy_search, regret_phase
+from solvers.search import (
+    expansion_phase,
+    forest_search,
+    lazy_search,
+    leaf_evaluators,
+    regret_phase,
+)
 from solvers.search.lazy_trees import LazyTrees
 from solvers.search.query_log import start_log
 from solvers.search.search_state import GrowingTreeCfr, Problem, Search, Searches
@@ -257,7 +264,8 @@ def visits_so_far(state: Searches) -> PyTree:
 
 
 def _begin_batch(game, params, keys, problems, settings):
-    return finish(start(game, params, problems=problems, settings=settings))
+    unasked = dataclasses.replace(settings, evaluate=leaf_evaluators.zero)
+    return finish(start(game, params, problems=problems, settings=unasked))
 
 
 def start(

@@ -68,6 +68,8 @@ def start(
     """
     check_expandable(game, settings.expand)
     batch, dtype = len(problems.path), problems.reach[0].dtype
+    # With perfect information reach would only scale all values.
+    problems = problems.replace(reach=jax.tree.map(jnp.ones_like, problems.reach))
     layout = lazy_layout(game, settings, batch)
     state = jax.vmap(functools.partial(end_of_path, game))(problems.state, problems.path)
     trees = plant(game, params, layout, state, dtype, evaluate=settings.evaluate)

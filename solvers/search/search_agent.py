@@ -26,7 +26,6 @@ from solvers.search import (
     continual_resolving,
     expansion_phase,
     growing_tree_cfr,
-    leaf_evaluators,
     readouts,
 )
 from solvers.search.search_state import NO_STEP, GrowingTreeCfr, Search
@@ -68,12 +67,11 @@ def init(
     """
     sizes = dict(max_path=settings.max_path, dtype=dtype)
     problem = continual_resolving.first_problem(game, root=root, **sizes)
-    unlearnt = dataclasses.replace(_without_log(settings), evaluate=leaf_evaluators.zero)
     return SearchAgentState(
         player=jnp.asarray(player, jnp.int32),
         public=problem.state,
         path=problem.path,
-        search=growing_tree_cfr.begin(game, problem=problem, settings=unlearnt),
+        search=growing_tree_cfr.begin(game, problem=problem, settings=_without_log(settings)),
         searched=jnp.bool_(False),
         played=problem.reach,
     )
