@@ -19,7 +19,9 @@ from experiments.perfect_information.student import (
     SEARCHES_ANEW,
     Student,
 )
+from experiments.perfect_information.trained_seeds import SeedOptions
 from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.checks import at_least
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,16 @@ class Config(connect_four_training.Config):
 
     # in each game in a step, which so has about as many positions as `episodes` games
     moves: int = 24
+    td_steps: int | None = None  # values learn from searches so many moves later; None: from games
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(SeedOptions):
+    """The options beside the preset."""
+
+    td_steps: int | None = None
+    """Values learn from those of searches this many moves later, as one of the agents of Timbers et
+    al. 2020 does. None: from the results of games."""
 
 
 TARGETS = {f"AlphaZero(800): {OPENS}": 1.0}
@@ -56,6 +68,13 @@ PRESETS = {
 }
 
 
+def configure(config: Config, options: Options) -> Config:
+    """The preset with the options; refuses bad ones."""
+    if options.td_steps is not None:
+        at_least(1, td_steps=options.td_steps)
+    return dataclasses.replace(config, td_steps=options.td_steps)
+
+
 def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
     """The agent in training."""
     return alphazero_student(
@@ -63,6 +82,7 @@ def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
         run,
         learner=connect_four_training.learner_settings(run.config),
         sampled_moves=_EXPLORED_MOVES,
+        td_steps=run.config.td_steps,
         seed=seed,
         name=str(seed),
     )
@@ -84,6 +104,11 @@ def deviations(config: Config) -> Iterator[str]:
         f"after {_EXPLORED_MOVES} moves the most visited move is played in training, too, and no"
         " game is resigned"
     )
+    if config.td_steps is not None:
+        yield (
+            f"values learn from those of searches {config.td_steps} moves later (the paper: from"
+            " the results of games)"
+        )
     yield SEARCHES_ANEW
     if config.torso == "alphazero":
         yield NETWORK
@@ -100,6 +125,8 @@ COMMAND = training_experiment(
     },
     targets=TARGETS,
     presets=PRESETS,
+    options=Options,
+    configure=configure,
     deviations=deviations,
     preset_docs={
         "smoke": "a minute",

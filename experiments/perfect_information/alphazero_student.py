@@ -31,6 +31,7 @@ def alphazero_student(
     learner: LearnerSettings,
     sampled_moves: int,
     concentration: float = 1.0,
+    td_steps: int | None = None,
     seed: int,
     name: str = "",
 ) -> Student:
@@ -44,6 +45,8 @@ def alphazero_student(
       learner: how the network learns.
       sampled_moves: at the start of a game of training, drawn by visits.
       concentration: of the noise in training.
+      td_steps: values learn from those of searches this many moves later; None: from the results
+        of games.
       seed: of the network and of training.
       name: tells the networks of a run apart.
     """
@@ -63,6 +66,7 @@ def alphazero_student(
         games=config.episodes,
         moves=config.moves,
         updates=config.updates,
+        td_steps=td_steps,
     )
     common = dict(settings=settings, mesh=run.mesh)
     state = alphazero_training.init(game, params, jax.random.key(seed), **common)

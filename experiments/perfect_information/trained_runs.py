@@ -74,6 +74,8 @@ def read_run(folder: pathlib.Path) -> TrainedRun:
     if result.superseded:
         raise ValueError(f"runs: {folder} is of earlier code: {result.superseded}")
     agent, values = _AGENTS[result.experiment], result.config.get("values")
+    if result.config.get("td_steps"):
+        values = "TD"
     cells = read_cells(folder)
     if first := min(cell.seed for cell in cells):
         raise ValueError(
