@@ -94,14 +94,14 @@ def test_without_the_solver_a_line_says_so(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def made_up_run(folder, experiment="alphazero_connect_four"):
-    """The folder of a run, whose network is empty."""
+def made_up_run(folder, experiment="alphazero_connect_four", **fields):
+    """The folder of a run, with these fields in its config, whose network is empty."""
     from experiments.perfect_information.alphazero_connect_four import PRESETS as TRAININGS
 
     result = results.make_result(
         experiment=experiment,
         preset="cpu",
-        config=dataclasses.asdict(TRAININGS["cpu"]),
+        config=dataclasses.asdict(TRAININGS["cpu"]) | fields,
         command="",
         usage=results.Usage(),
         numbers=[],
@@ -119,6 +119,12 @@ def test_agents_are_trained_as_the_run_was(tmp_path):
     assert config.agent == str(tmp_path / "run")
     assert config.measured_at == (400,)
     assert dataclasses.replace(config, agent="", measured_at=(0, 400)) == preset
+    other = made_up_run(tmp_path / "td", td_steps=9)
+    both = alphazero_presets.with_td_agent(config, other)
+    assert both == dataclasses.replace(config, td_agent=str(other), td_steps=9)
+
+
+_RUN = ["--preset", "connect_four", "--agent", "run"]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +134,19 @@ def test_agents_are_trained_as_the_run_was(tmp_path):
         (["--agent", "sog_run"], "sog_run must be a run of alphazero_connect_four, not of sog"),
         (["--agent", "run", "--preset", "paper"], "agent=run is for presets of pgx:connect_four"),
         (["--td_steps", "0"], "td_steps=0 must be at least 1"),
+        (["--agent", "td"], "agent=td must learn from returns, and is a run with --td_steps"),
+        (["--td_agent", "td"], "td_agent=td needs an agent of returns, --agent"),
+        ([*_RUN, "--td_agent", "run"], "td_agent=run must be a run with --td_steps"),
+        ([*_RUN, "--td_agent", "td", "--td_steps", "6"], "td_steps=6 is for an agent of TD that"),
+        ([*_RUN, "--td_agent", "longer"], "agent=run, which has another measured_at, updates"),
     ],
 )
 def test_bad_options_are_refused(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     made_up_run(pathlib.Path("sog_run"), "sog_connect_four")
+    made_up_run(pathlib.Path("run"))
+    made_up_run(pathlib.Path("td"), td_steps=6)
+    made_up_run(pathlib.Path("longer"), td_steps=6, updates=3, measured_at=[0, 800])
     command = ["abr_alphazero", "--preset", "smoke", "--out", str(tmp_path / "out"), *words]
     assert cli.main(command) == 2
     assert message in capsys.readouterr().err
@@ -140,8 +154,9 @@ def test_bad_options_are_refused(words, message, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow(minutes=3)
 def test_the_agent_of_another_run(tmp_path):
-    """Its network is taken, and is the one that the agent of returns has if it is trained here."""
+    """Its network is taken, and is the one that the agent has if it is trained here."""
     smoke_run("alphazero_connect_four", tmp_path / "run")
+    smoke_run("alphazero_connect_four", tmp_path / "td", "--td_steps", "2")
     words = ["--agent", str(tmp_path / "run"), "--td_steps", "2", "--out", str(tmp_path / "out")]
     assert cli.main(["abr_alphazero", "--preset", "smoke", *words]) == 0
     result = results.read_result(tmp_path / "out" / "result.json")
@@ -154,12 +169,15 @@ def test_the_agent_of_another_run(tmp_path):
         assert result.number(f"perfect player first:{name}").value == 1
 
     config = alphazero_presets.with_agent(CONFIG, tmp_path / "run")
-    read, trained = (
-        returns_of(each, tmp_path / name)
-        for name, each in (("read", config), ("trained", dataclasses.replace(config, agent="")))
-    )
-    for own, other in zip(trained, read, strict=True):
-        np.testing.assert_allclose(own, other, rtol=5e-4, atol=1e-4)  # the files have 16 bits
+    config = alphazero_presets.with_td_agent(config, tmp_path / "td")
+    trained_here = dataclasses.replace(config, agent="", td_agent="")
+    for name in AGENTS:
+        read, trained = (
+            parameters_of(each, name, tmp_path / f"{name}-{kind}")
+            for kind, each in (("read", config), ("trained", trained_here))
+        )
+        for own, other in zip(trained, read, strict=True):
+            np.testing.assert_allclose(own, other, rtol=5e-4, atol=1e-4)  # the files have 16 bits
 
 
 def arrays(path):
@@ -167,11 +185,11 @@ def arrays(path):
         return dict(file)
 
 
-def returns_of(config, folder):
-    """The parameters of the agent of returns."""
+def parameters_of(config, name, folder):
+    """The parameters of an agent."""
     arguments = argparse.Namespace(out=folder, preset="", resume=False, overwrite=False)
     run = Run(arguments, config, experiment="abr_alphazero", command="")
-    return jax.tree.leaves(AlphaZeroLaboratory(run).agent("returns")[config.measured_at[-1]])
+    return jax.tree.leaves(AlphaZeroLaboratory(run).agent(name)[config.measured_at[-1]])
 
 
 def test_stages_of_a_curriculum_are_trainings_of_their_own(tmp_path, monkeypatch):

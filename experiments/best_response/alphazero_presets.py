@@ -1,7 +1,7 @@
 """How AlphaZero agents and responses to them are trained and measured: the presets of
 `abr_alphazero`, and its options.
 
-The agent of returns may be that of another run, `alphazero_connect_four`.
+Both agents may be those of other runs, of `alphazero_connect_four`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Config:
     explored_moves: int = 10  # at the start of a game of training, drawn by visits
     sampled_moves: int = 4  # likewise in games that are measured, so that the games differ
     agent: str = ""  # folder of the run that trained the agent of returns; empty: trained here
+    td_agent: str = ""  # likewise the agent of TD
     rated: tuple[int, ...] = ()  # simulations of players of the ladder; empty: of the curriculum
     response_games: int = 0  # of a step of a response's training; 0: as many as of the agents'
     perfect_duels: int = 0  # games of a perfect player against each agent, in Connect Four
@@ -152,9 +153,12 @@ class Options(RunArguments):
     """Folder of a finished run of alphazero_connect_four: its first network is the agent of
     returns, and the agent of TD is trained as long and in the same way. None: both are trained
     here."""
+    td_agent: pathlib.Path | None = None
+    """Folder of a finished run of alphazero_connect_four --td_steps, trained otherwise as that of
+    --agent: its first network is the agent of TD. None: it is trained here."""
     td_steps: int | None = None
-    """How many moves later the searches are from whose values the agent of TD learns; None: as many
-    as in the preset."""
+    """How many moves later the searches are from whose values the agent of TD learns. None: as many
+    as in the preset, or as with --td_agent."""
 
 
 def configure(config: Config, options: Options) -> Config:
@@ -162,7 +166,16 @@ def configure(config: Config, options: Options) -> Config:
     if options.td_steps is not None:
         at_least(1, td_steps=options.td_steps)
         config = dataclasses.replace(config, td_steps=options.td_steps)
-    return config if options.agent is None else with_agent(config, options.agent)
+    if options.td_agent is None:
+        return config if options.agent is None else with_agent(config, options.agent)
+    if options.td_steps is not None:
+        raise ValueError(
+            f"td_steps={options.td_steps} is for an agent of TD that is trained here; that of"
+            f" td_agent={options.td_agent} is trained"
+        )
+    if options.agent is None:
+        raise ValueError(f"td_agent={options.td_agent} needs an agent of returns, --agent")
+    return with_td_agent(with_agent(config, options.agent), options.td_agent)
 
 
 def with_agent(config: Config, folder: pathlib.Path) -> Config:
@@ -177,19 +190,53 @@ def with_agent(config: Config, folder: pathlib.Path) -> Config:
     """
     if config.game != CONNECT_FOUR:
         raise ValueError(f"agent={folder} is for presets of {CONNECT_FOUR}, not of {config.game}")
+    run = _training("agent", folder)
+    if run.get("td_steps"):
+        raise ValueError(f"agent={folder} must learn from returns, and is a run with --td_steps")
+    return dataclasses.replace(config, agent=str(folder), **_as_in(run))
+
+
+def with_td_agent(config: Config, folder: pathlib.Path) -> Config:
+    """The config whose agent of TD is that of a run.
+
+    Args:
+      config: whose agent of returns is that of another run.
+      folder: of a finished run of `alphazero_connect_four` with `--td_steps`.
+
+    Raises:
+      ValueError: it is not such a folder, or its training differs from that of the other agent.
+    """
+    run = _training("td_agent", folder)
+    if not run.get("td_steps"):
+        raise ValueError(f"td_agent={folder} must be a run with --td_steps")
+    differ = [name for name, value in _as_in(run).items() if value != getattr(config, name)]
+    if differ:
+        raise ValueError(
+            f"td_agent={folder} must be trained as agent={config.agent}, which has another"
+            f" {', '.join(differ)}"
+        )
+    return dataclasses.replace(config, td_agent=str(folder), td_steps=run["td_steps"])
+
+
+def _training(option, folder):
+    """The config of the finished training whose folder an option names."""
     path = folder / results.RESULT_FILE
     if not path.is_file() or not network_of(folder).is_file():
-        raise ValueError(f"agent={folder} must be the folder of a finished training")
+        raise ValueError(f"{option}={folder} must be the folder of a finished training")
     run = results.read_result(path)
-    if run.experiment != _TRAINING:
-        raise ValueError(f"agent={folder} must be a run of {_TRAINING}, not of {run.experiment}")
-    return dataclasses.replace(
-        config,
-        agent=str(folder),
-        measured_at=(run.config["measured_at"][-1],),
-        games=run.config["episodes"],
-        **{name: run.config[name] for name in _AS_IN_THE_RUN},
-    )
+    if run.experiment != _EXPERIMENT:
+        raise ValueError(
+            f"{option}={folder} must be a run of {_EXPERIMENT}, not of {run.experiment}"
+        )
+    if run.superseded:
+        raise ValueError(f"{option}={folder} is of earlier code: {run.superseded}")
+    return run.config
+
+
+def _as_in(run):
+    """What the config takes over from that of a training."""
+    own = dict(measured_at=(run["measured_at"][-1],), games=run["episodes"])
+    return own | {name: run[name] for name in _AS_IN_THE_RUN}
 
 
 def network_of(folder: str | pathlib.Path) -> pathlib.Path:
@@ -197,7 +244,7 @@ def network_of(folder: str | pathlib.Path) -> pathlib.Path:
     return network_file(pathlib.Path(folder), 0)
 
 
-_TRAINING = "alphazero_connect_four"
+_EXPERIMENT = "alphazero_connect_four"
 _AS_IN_THE_RUN = (
     *NETWORK_FIELDS,
     *("training_simulations", "moves", "updates"),

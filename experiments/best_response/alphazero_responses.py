@@ -90,8 +90,9 @@ class AlphaZeroLaboratory:
         from solvers import checkpoint  # imports Orbax
 
         config = self.config
-        if config.agent and name == AGENTS[0]:
-            _, params = networks.load_value_prior(network_of(config.agent), self.game)
+        folder = {"returns": config.agent, "TD": config.td_agent}[name]
+        if folder:
+            _, params = networks.load_value_prior(network_of(folder), self.game)
             return {config.measured_at[-1]: params}
         settings = self._training(
             config.measured_at[-1],
