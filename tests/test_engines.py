@@ -2,10 +2,15 @@
 
 import csv
 import dataclasses
+import errno
+import fcntl
 import io
+import os
+import resource
 import shlex
 import subprocess
 import sys
+import time
 from unittest import mock
 
 import chex
@@ -14,12 +19,14 @@ import pytest
 from flax import nnx
 
 from experiments import cli
+from experiments.commands import engine_games, engine_match
 from experiments.engines import match, networks, pair_queue
 from experiments.engines.game import GameRecord, play_game
 from experiments.engines.gtp_engine import GtpEngine
 from experiments.engines.named_players import Settings, make_player
 from experiments.engines.own_agents import OwnAgent
 from experiments.engines.player import Turn
+from experiments.engines.program import Program, ProgramError
 from experiments.engines.referee import load
 from experiments.engines.thinkers import uniform_action
 from experiments.engines.uci_engine import UciEngine, spin_range
@@ -225,6 +232,7 @@ def test_a_program_that_cannot_start_loses():
         ("go_9x9", "gnugo(level=11)", "level=11 must be from 0 to 10"),
         ("go_9x9", "gtp:no_such_program --x", "'no_such_program' is not installed"),
         ("gardner_chess", "uci:", "must be uci:COMMAND"),
+        ("gardner_chess", "uci:engine 'x", 'player "uci:engine \'x": No closing quotation'),
         ("gardner_chess", f"gtp:{sys.executable}", "does not play gardner_chess"),
         ("gardner_chess", "alphazero(network=/none.npz)", "network=/none.npz must be a file"),
         ("gardner_chess", "alphazero(simulations=0)", "simulations=0 must be from 1 to 16384"),
@@ -361,6 +369,7 @@ def test_a_match_resumes_to_the_same_games(tmp_path, monkeypatch, capsys):
     [
         (("--pairs", "0"), "pairs=0 must be at least 1"),
         (("--move_seconds", "0"), "move_seconds=0.0 must be above 0"),
+        (("--move_seconds", "inf"), "move_seconds=inf must be above 0, and at most 1,000,000"),
         (("--opening_moves", "-1"), "opening_moves=-1 must be at least 0"),
         (("--opening_moves", "1", "--pairs", "83"), "there are too few different openings"),
     ],
@@ -369,6 +378,65 @@ def test_bad_matches_are_refused(options, message, tmp_path, capsys, monkeypatch
     monkeypatch.setattr(match, "_TRIES", 3)
     assert run_match(tmp_path, *options) == 2
     assert message in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]  # and a corrected command begins there
+
+
+def test_a_match_is_not_resumed_with_another_network(tmp_path):
+    path = tmp_path / "0.npz"
+    player = f"alphazero(simulations=3,network={path})"
+    arguments = engine_match.Arguments(game="go_9x9", a=player, b="uniform", out=tmp_path)
+
+    def config():
+        return engine_games.recorded(engine_match.Config, arguments, (player, "uniform"))
+
+    path.write_bytes(b"a")
+    first = config()
+    assert (first.a, first.pairs) == (player, 10)
+    assert config() == first
+    path.write_bytes(b"b")
+    assert dataclasses.replace(config(), networks_checksum=first.networks_checksum) == first
+    assert config() != first
+
+
+@pytest.mark.parametrize("lacks", [errno.EMFILE, errno.ENOMEM])
+def test_what_this_machine_lacks_is_no_loss_of_a_program(lacks, monkeypatch):
+    def popen(*args, **kwargs):
+        raise OSError(lacks, "why")
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(OSError, match="why"):
+        Program(["engine"])
+    lacks = errno.ENOENT
+    with pytest.raises(ProgramError, match=r"cannot be started \(engine\): why"):
+        Program(["engine"])
+
+
+def test_programs_have_files_for_their_errors_whatever_their_names_are(tmp_path):
+    referee = load("go_9x9")
+    settings = Settings(referee=referee, start_seconds=20.0, errors=tmp_path)
+    names = [f"gtp:{FAKE} gtp answers pass {'x' * 300}{end}" for end in "ab"]
+    players = [make_player(name, settings) for name in names]
+    games = match.play_pair(referee, players, opening=(), seed=0)
+    for player in players:
+        player.close()
+    assert [game.fault for game in games] == [None, None]
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+def test_pipes_are_waited_for_however_many_there_are():
+    """`select.select` takes no file descriptors from 1,024 on."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    program = Program([*shlex.split(FAKE), "gtp", "answers", "pass"])
+    try:
+        high = fcntl.fcntl(program._process.stdout, fcntl.F_DUPFD_CLOEXEC, 2000)
+        program._process.stdout.close()
+        program._process.stdout = os.fdopen(high, "rb", buffering=0)
+        program.send("name")
+        assert program.receive(time.monotonic() + 20, "name").startswith("=")
+    finally:
+        program.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def record(payoff, fault=None):

@@ -127,6 +127,21 @@ def test_a_game_that_goes_on_after_its_end_is_over():
     assert said == [f"{over} a5a4: checkmate", *none, f"{over} a4a5: checkmate", *none]
 
 
+@pytest.mark.parametrize("limit", ["infinite", "ponder"])
+def test_an_endless_search_of_a_game_that_is_over_waits_for_stop(limit):
+    said, before = [], []
+
+    def lines():
+        yield from ("position fen k4/1Q3/1K3/5/5 b - - 0 1", f"go {limit}")
+        time.sleep(0.2)
+        before.extend(said)
+        yield from ("stop", "quit")
+
+    UciServer("gardner_chess", agent="uniform", write=said.append).run(lines())
+    assert not any("bestmove" in line for line in before)
+    assert said[-1] == "bestmove (none)"
+
+
 def test_uci_answers_go_where_no_search_is_possible():
     said = uci(["go", "go infinite", "quit"], network="/none")
     assert said[1::2] == ["bestmove (none)"] * 2

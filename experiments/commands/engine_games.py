@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import pathlib
+import re
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
@@ -11,8 +14,9 @@ import tyro
 from experiments.engines import tournament
 from experiments.engines.named_players import Settings
 from experiments.engines.pair_queue import PairTask
+from experiments.engines.program import check_seconds
 from experiments.engines.referee import load
-from experiments.harness.runs import RunArguments
+from experiments.harness.runs import RunArguments, checksum
 from jaxgames.checks import at_least
 
 Config = TypeVar("Config", bound="GamesConfig")
@@ -27,7 +31,8 @@ class GamesArguments(RunArguments):
     pairs: int = 10
     """How many openings, from each of which two players play two games."""
     opening_moves: int = 4
-    """Moves of each opening, drawn at random. 0: all games begin at the start."""
+    """Moves of each opening, drawn at random. 0: all games begin at the start. Players that draw
+    nothing then play the same two games again and again, each of which is counted."""
     nodes: int = 1000
     """Nodes of each search of a player uci:COMMAND."""
     seed: int = 0
@@ -57,20 +62,24 @@ class GamesConfig:
     seed: int
     move_seconds: float
     start_seconds: float
+    networks_checksum: str = ""  # of the files of the players' networks
 
 
-def recorded(config: type[Config], arguments: GamesArguments) -> Config:
-    """The record of a kind that has fields of the arguments' names."""
-    names = [field.name for field in dataclasses.fields(config)]
-    return config(**{name: getattr(arguments, name) for name in names})
+def recorded(config: type[Config], arguments: GamesArguments, players: Sequence[str]) -> Config:
+    """The record of a kind that has fields of the arguments' names, with the checksum of the
+    networks that the players have."""
+    words = itertools.chain(*(re.findall(r"network=([^,)]+)", player) for player in players))
+    networks = [path for path in map(pathlib.Path, words) if path.is_file()]
+    found = {"networks_checksum": checksum(networks) if networks else ""}
+    names = [field.name for field in dataclasses.fields(config) if field.name not in found]
+    return config(**found, **{name: getattr(arguments, name) for name in names})
 
 
 def check(arguments: GamesArguments) -> None:
     """A ValueError if a number is out of range."""
     at_least(1, pairs=arguments.pairs, workers=arguments.workers)
     for name in ("move_seconds", "start_seconds"):
-        if not getattr(arguments, name) > 0:
-            raise ValueError(f"{name}={getattr(arguments, name)} must be above 0")
+        check_seconds(name, getattr(arguments, name))
 
 
 def settings(arguments: GamesArguments) -> Settings:

@@ -59,12 +59,13 @@ def main(arguments: Arguments, *, command: str) -> None:
     if count < 2:
         raise ValueError(f"players={arguments.players} must be at least two")
     devices.start(arguments, None)
-    config = engine_games.recorded(Config, arguments)
-    names = tournament.numbered(config.players)
-    new_players = tournament.player_factory(config.players, names, engine_games.settings(arguments))
+    specs = arguments.players
+    names = tournament.numbered(specs)
+    new_players = tournament.player_factory(specs, names, engine_games.settings(arguments))
+    tasks = engine_games.pair_tasks(arguments, [*itertools.combinations(range(count), 2)])
+    config = engine_games.recorded(Config, arguments, specs)
     files = (tournament.GAMES_FILE, LADDER_FILE, PICTURE, tournament.ERRORS)
     run = Run(arguments, config, experiment="engine_ladder", command=command, files=files)
-    tasks = engine_games.pair_tasks(arguments, [*itertools.combinations(range(count), 2)])
     pairs = tournament.play(run, config.game, tasks, new_players, workers=arguments.workers)
     ladder = tournament.ladder_of(names, pairs)
     ratings = ladder.ratings(0)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 
 from experiments.commands import engine_games
 from experiments.commands.engine_games import GamesArguments, GamesConfig
@@ -56,13 +57,13 @@ def main(arguments: Arguments, *, command: str) -> None:
     """
     engine_games.check(arguments)
     devices.start(arguments, None)
-    config = engine_games.recorded(Config, arguments)
-    specs = (config.a, config.b)
+    specs = (arguments.a, arguments.b)
     names = tournament.numbered(specs)
     new_players = tournament.player_factory(specs, names, engine_games.settings(arguments))
+    tasks = engine_games.pair_tasks(arguments, [(0, 1)])
+    config = engine_games.recorded(Config, arguments, specs)
     files = (tournament.GAMES_FILE, tournament.ERRORS)
     run = Run(arguments, config, experiment="engine_match", command=command, files=files)
-    tasks = engine_games.pair_tasks(arguments, [(0, 1)])
     pairs = tournament.play(run, config.game, tasks, new_players, workers=arguments.workers)
     result = run.finish(
         match.numbers(names, pairs),
@@ -73,8 +74,11 @@ def main(arguments: Arguments, *, command: str) -> None:
 
 
 def _print(result: results.Result, title: str) -> None:
-    rows = [(number.name, results.text(number.value), _bars(number)) for number in result.numbers]
-    Console().print(text_table(title, ("", "value", "95 %"), rows))
+    rows = [
+        (escape(number.name), results.text(number.value), _bars(number))
+        for number in result.numbers
+    ]
+    Console().print(text_table(escape(title), ("", "value", "95 %"), rows))
     print(f"Elo difference {match.elo_text(result.numbers)}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pathlib
 import shlex
 from collections.abc import Callable
@@ -66,7 +67,10 @@ def make_player(spec: str, settings: Settings, *, name: str = "") -> Player:
     """
     prefix, colon, command = spec.partition(":")
     if colon and prefix in ("uci", "gtp"):
-        words = shlex.split(command)
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise ValueError(f"player {spec!r}: {error}") from None
         if not words:
             raise ValueError(f"player {spec!r} must be {prefix}:COMMAND")
         command = [find(words[0]), *words[1:]]
@@ -181,8 +185,13 @@ def _gtp(command):
     return build
 
 
+_LONGEST_NAME = 100  # of a file, without its end
+
+
 def _common(name, settings):
     kept = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)
+    if len(kept) > _LONGEST_NAME:
+        kept = f"{kept[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     return dict(
         move_seconds=settings.move_seconds,
         start_seconds=settings.start_seconds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import select
@@ -12,10 +13,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from typing import IO
 
 MAX_LINE = 65_536  # bytes
 PLACES = "/usr/games"  # beside PATH: where Debian puts games
+MOST_SECONDS = 1_000_000  # that a program may be waited for
 _GRACE_SECONDS = 2.0  # for a program that was told to quit
+# Errors at the start of a process that are this machine's, and not the program's.
+_NO_ROOM = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
 class ProgramError(Exception):
@@ -43,6 +48,19 @@ def find(program: str, *, package: str | None = None) -> str:
     return path
 
 
+def check_seconds(name: str, value: float) -> None:
+    """A ValueError if a program cannot be waited for so long; it names the option."""
+    if not 0 < value <= MOST_SECONDS:
+        raise ValueError(f"{name}={value} must be above 0, and at most {MOST_SECONDS:,}")
+
+
+def _is_ready(pipe: IO[bytes], event: int, seconds: float) -> bool:
+    """Whether a pipe is ready, or broken, within some seconds."""
+    poll = select.poll()  # `select.select` takes no descriptors from 1,024 on
+    poll.register(pipe, event)
+    return bool(poll.poll(1000 * seconds))
+
+
 class Program:
     """A running program that reads and writes lines.
 
@@ -52,11 +70,12 @@ class Program:
 
     Raises:
       ProgramError: it cannot be started.
+      OSError: the file cannot be written, or this machine has no room for one more process.
     """
 
     def __init__(self, command: Sequence[str], errors: pathlib.Path | None = None):
-        try:
-            with (errors or pathlib.Path(os.devnull)).open("ab") as stderr:
+        with (errors or pathlib.Path(os.devnull)).open("ab") as stderr:
+            try:
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
@@ -64,9 +83,11 @@ class Program:
                     stderr=stderr,
                     start_new_session=True,  # Ctrl-C in the terminal is not for it
                 )
-        except OSError as error:
-            why = error.strerror or error
-            raise ProgramError(f"cannot be started ({shlex.join(command)}): {why}") from None
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    raise
+                why = error.strerror or error
+                raise ProgramError(f"cannot be started ({shlex.join(command)}): {why}") from None
         self._received = b""
 
     def send(self, line: str) -> None:
@@ -76,7 +97,7 @@ class Program:
           ProgramError: the program does not read it.
         """
         try:
-            if not select.select([], [self._process.stdin], [], _GRACE_SECONDS)[1]:
+            if not _is_ready(self._process.stdin, select.POLLOUT, _GRACE_SECONDS):
                 raise ProgramError("does not read what it is sent")
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
@@ -100,7 +121,7 @@ class Program:
             if len(self._received) > MAX_LINE:
                 raise ProgramError(f"sent a line of more than {MAX_LINE} bytes")
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
+            if left <= 0 or not _is_ready(self._process.stdout, select.POLLIN, left):
                 raise ProgramError(f"did not answer {asked!r} in time")
             if not (more := os.read(self._process.stdout.fileno(), MAX_LINE)):
                 raise self._died()

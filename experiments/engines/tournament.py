@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from experiments.engines import match, pair_queue
@@ -206,7 +207,7 @@ def table(game: str, rows: Sequence[dict[str, Any]], ratings: Sequence[Rating]) 
       ratings: Elo of the same players.
     """
     lines = [
-        (row["player"], str(rating), f"{row['points']:g}", f"{row['games']:g}")
+        (escape(row["player"]), str(rating), f"{row['points']:g}", f"{row['games']:g}")
         for row, rating in zip(rows, ratings, strict=True)
     ]
     title = f"{game}: Elo with 95 % intervals"

@@ -230,12 +230,14 @@ class UciServer:
         limits, moves, faults = _limits(words)
         for fault in faults:
             self._refuse(fault)
+        endless = "infinite" in limits or "ponder" in limits
         if not self._referee.moves(self._position):
             self._write("info string the game is over")
+            if endless:
+                self._told_to_stop(endless=True, wait=True)
             return _NO_MOVE
         position, simulations = self._among(moves), self._simulations(limits)
         seconds = search_seconds(limits, white=self._referee.seat(self._position) == 0)
-        endless = "infinite" in limits or "ponder" in limits
         begin, last, informed = time.monotonic(), None, 0
         for thought in self._thinker.think(
             position,

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from experiments.engines import tournament
 from experiments.engines.named_players import Settings
+from experiments.engines.program import check_seconds
 from experiments.engines.referee import load
 from experiments.engines.tournament import Pairs
 from experiments.harness import ladder_ratings, results
@@ -104,8 +105,8 @@ def configure(config: Config, options: Options) -> Config:
     at_least(1, workers=options.workers)
     if options.pairs is not None:
         at_least(1, pairs=options.pairs)
-    if options.move_seconds is not None and not options.move_seconds > 0:
-        raise ValueError(f"move_seconds={options.move_seconds} must be above 0")
+    if options.move_seconds is not None:
+        check_seconds("move_seconds", options.move_seconds)
     interrupted = interrupted_config(options)
     begun = [interrupted.get(option) for option in OPTION_OF.values()]
     networks = in_folders(options, lambda folder: _network(folder, begun))
