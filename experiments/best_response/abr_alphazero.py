@@ -281,8 +281,8 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute or two",
         "cpu": "half an hour on two cores, in Connect Four",
-        "connect_four": "800 simulations, 5x64 network; 13 hours on two cores with --agent, or 17"
-        " without (an estimate)",
+        "connect_four": "800 simulations, 5x64 network; with --agent and --td_agent two to three"
+        " hours on two cores with units for bfloat16, 13 on others (estimates)",
         "connect_four_large": "the same with more games, for an accelerator",
         "paper": "9x9 Go, for an accelerator",
     },
