@@ -197,6 +197,38 @@ def test_uci_options_change_the_search(monkeypatch, tmp_path):
     assert first != second
 
 
+@pytest.mark.parametrize("first", ["Agent", "Network"])
+def test_an_agent_and_its_network_are_set_one_after_the_other(first, monkeypatch, tmp_path):
+    """In either order, though for a moment the network is of another agent."""
+
+    def only_with(name):
+        def make(game, network):
+            if network.name != name:
+                raise ValueError(f"network={network.name} is not of this agent")
+            return Recorder(game, network)
+
+        return make
+
+    for name in ("alphazero", "student_of_games"):
+        monkeypatch.setitem(thinkers.THINKERS, name, only_with(name))
+        (tmp_path / name).touch()
+    monkeypatch.setattr(Recorder, "notes", notes := [])
+    values = {"Agent": "student_of_games", "Network": tmp_path / "student_of_games"}
+    one, other = (
+        f"setoption name {name} value {values[name]}" for name in sorted(values, key=first.__ne__)
+    )
+    said = uci(
+        ["go", 1, one, "isready", "go", 2, other, "isready", "go", "quit"],
+        agent="alphazero",
+        network=str(tmp_path / "alphazero"),
+    )
+    errors = [line for line in said if "error" in line]
+    assert len(errors) == 2  # of `isready` and `go` between the two
+    assert all("is not of this agent" in line for line in errors)
+    assert said.count("readyok") == 2
+    assert [network.name for network, *_ in notes] == ["alphazero", *["student_of_games"] * 2]
+
+
 def test_uci_begins_a_new_game():
     """Which is the first one again, as nothing but the seed and the position count."""
     game = ["position startpos moves a2a3", "go nodes 3"]

@@ -24,11 +24,13 @@ from experiments.engines.thinkers import (
     THINKERS,
     Thinker,
     Thought,
+    check_network,
     check_simulations,
     make_thinker,
 )
 from jaxgames.adapters import uci_moves
 from jaxgames.adapters.pgx_beliefs import PgxPosition
+from jaxgames.registry import unknown
 
 EMPTY = "<empty>"  # UCI's word for a text without letters
 MOST_SEED = 2**31 - 1
@@ -183,14 +185,14 @@ class UciServer:
             self._options[name] = _number(name, value, 1, MOST_SIMULATIONS)
         elif name == "Seed":
             self._options[name] = _number(name, value, 0, MOST_SEED)
+        elif name == "Agent":
+            if value not in THINKERS:
+                raise ValueError(unknown("agent", value, THINKERS))
+            self._options[name] = value
         else:
-            before = self._options
-            try:
-                self._options = before | {name: "" if value == EMPTY else value}
-                self._thinker  # noqa: B018 - made here, or refused
-            except (ValueError, OSError):
-                self._options = before
-                raise
+            network = "" if value == EMPTY else value
+            check_network(network)
+            self._options[name] = network
 
     def _set_position(self, words):
         at = words.index("moves") if "moves" in words else len(words)
