@@ -164,8 +164,13 @@ def test_an_interrupt_that_python_only_prints_comes_again(number):
             time.sleep(20)
 
     hook = sys.unraisablehook
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    # what a shell starts in the background ignores SIGINT
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert sys.unraisablehook is hook
 
 
