@@ -406,7 +406,7 @@ def test_what_this_machine_lacks_is_no_loss_of_a_program(lacks, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", popen)
     with pytest.raises(OSError, match="why"):
         Program(["engine"])
-    lacks = errno.ENOENT
+    lacks = errno.ENOENT  # the program's own fault
     with pytest.raises(ProgramError, match=r"cannot be started \(engine\): why"):
         Program(["engine"])
 
