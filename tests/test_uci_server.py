@@ -133,6 +133,9 @@ def test_an_endless_search_of_a_game_that_is_over_waits_for_stop(limit):
 
     def lines():
         yield from ("position fen k4/1Q3/1K3/5/5 b - - 0 1", f"go {limit}")
+        end = time.monotonic() + 60  # the rules are compiled first
+        while not said and time.monotonic() < end:
+            time.sleep(0.01)
         time.sleep(0.2)
         before.extend(said)
         yield from ("stop", "quit")
